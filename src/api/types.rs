@@ -1,0 +1,128 @@
+//! What goes over the API, as JSON.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/status` | [`AgentStatus`] |
+//! | `GET /v1/pods` | a v1 PodList, with full status |
+//! | `GET /v1/describe/{uid}` | [`Description`] |
+//! | `GET /v1/events` | `Vec<EventRecord>`, oldest first |
+//! | `GET /v1/plan` | [`PlanView`] |
+//! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is above N, or after 30 s |
+//! | `POST /v1/rescan` | 204; reads manifests and images again now |
+//! | `POST /v1/stop` | 202; ends every pod with its grace, then the agent |
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Paths;
+use crate::plan::{Action, Event, Note};
+use crate::pod::{Diagnostic, Origin, PodUid};
+
+/// The agent itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// vetch version.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Node name.
+    pub node_name: String,
+    /// Where things live.
+    pub paths: Paths,
+    /// The manifest source.
+    pub pod_manifest_path: PathBuf,
+    /// Sources have delivered.
+    pub ready: bool,
+    /// Ending all pods.
+    pub stopping: bool,
+    /// Rises with each change of anything a client can see.
+    pub generation: u64,
+    /// Each manifest file, with its problems.
+    pub files: Vec<FileStatus>,
+    /// Node-level conditions worth a person's attention (missing controllers, log trouble, directory missing …).
+    pub conditions: Vec<String>,
+}
+
+/// One manifest file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Path.
+    pub file: String,
+    /// `namespace/name` of the pods that count because of this file.
+    pub pods: Vec<String>,
+    /// D-1: the file is bad (or its directory vanished) and its last good pods are kept.
+    pub held: bool,
+    /// Problems.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Everything `vetch describe` shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// With full status.
+    pub pod: Pod,
+    /// Its document.
+    pub origin: Origin,
+    /// Remarks about its file.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The plan's reasons.
+    pub notes: Vec<Note>,
+    /// Its events, oldest first.
+    pub events: Vec<EventRecord>,
+    /// Per container, in the order of the spec.
+    pub containers: Vec<ContainerDetail>,
+    /// Directory of the holder; absent when the pod has none.
+    pub holder: Option<PathBuf>,
+}
+
+/// What the v1 status does not say about a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerDetail {
+    /// Name.
+    pub name: String,
+    /// Id of the running instance, for exec.
+    pub running_id: Option<String>,
+    /// Live log file of the newest instance.
+    pub log: Option<PathBuf>,
+    /// Live log file of the instance before.
+    pub previous_log: Option<PathBuf>,
+    /// When a waiting restart is due.
+    pub next_restart: Option<jiff::Timestamp>,
+}
+
+/// An event with its count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRecord {
+    /// Rises; newer or repeated events have higher ones.
+    pub sequence: u64,
+    /// What.
+    pub event: Event,
+    /// How often.
+    pub count: u32,
+    /// First time.
+    pub first: jiff::Timestamp,
+    /// Last time.
+    pub last: jiff::Timestamp,
+}
+
+/// What the agent would do now, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanView {
+    /// Actions of a pass right now (usually none: they were just done).
+    pub actions: Vec<Action>,
+    /// Reasons, for every pod.
+    pub notes: Vec<Note>,
+    /// Next planned wake-up, ms from now.
+    pub wake_in_ms: Option<u64>,
+    /// Uids known.
+    pub pods: Vec<PodUid>,
+}
+
+/// Something changed, or the wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Current generation.
+    pub generation: u64,
+}

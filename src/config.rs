@@ -1,0 +1,171 @@
+//! Every setting with its default, and every path the program uses, in one place.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pod::PodUid;
+
+/// Where things live. Every path is derived here, so that many agents can run side by side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paths {
+    /// Durable state: images, pods' writable layers and records. Default `/var/lib/vetch`.
+    pub root_dir: PathBuf,
+    /// State of one boot: sockets and holders. Default `/run/vetch`.
+    pub run_dir: PathBuf,
+    /// Parent of `pods/` and `containers/`. Default `/var/log`.
+    pub log_dir: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            root_dir: "/var/lib/vetch".into(),
+            run_dir: "/run/vetch".into(),
+            log_dir: "/var/log".into(),
+        }
+    }
+}
+
+impl Paths {
+    /// The agent's API socket.
+    pub fn api_socket(&self) -> PathBuf {
+        self.run_dir.join("agent.sock")
+    }
+    /// Boot id of the boot that this run directory belongs to.
+    pub fn boot_id(&self) -> PathBuf {
+        self.run_dir.join("boot_id")
+    }
+    /// The lock that allows one agent per root directory; holds the owner's pid as text.
+    pub fn lock(&self) -> PathBuf {
+        self.root_dir.join("agent.lock")
+    }
+    /// Directory of all holders, one sub-directory per pod UID.
+    pub fn holders(&self) -> PathBuf {
+        self.run_dir.join("holders")
+    }
+    /// A pod's holder.
+    pub fn holder(&self, uid: &PodUid) -> HolderPaths {
+        HolderPaths::new(self.holders().join(uid.as_str()))
+    }
+    /// The image store.
+    pub fn images(&self) -> PathBuf {
+        self.root_dir.join("images")
+    }
+    /// Archives dropped here are loaded and pinned.
+    pub fn images_import(&self) -> PathBuf {
+        self.root_dir.join("images-import")
+    }
+    /// Durable directories of pods.
+    pub fn pods(&self) -> PathBuf {
+        self.root_dir.join("pods")
+    }
+    /// Durable directory of one pod: record, managed files, termination messages, writable layers.
+    pub fn pod(&self, uid: &PodUid) -> PathBuf {
+        self.pods().join(uid.as_str())
+    }
+    /// Writable layer of one container instance (overlay `upper` and `work` inside).
+    pub fn writable_layer(&self, uid: &PodUid, container_id: &str) -> PathBuf {
+        self.pod(uid).join("layers").join(container_id)
+    }
+    /// Trees waiting to be removed by a slow-work child; emptied at start.
+    pub fn trash(&self) -> PathBuf {
+        self.root_dir.join("trash")
+    }
+    /// G-1: `<log-dir>/pods/<namespace>_<name>_<uid>`.
+    pub fn pod_logs(&self, namespace: &str, name: &str, uid: &PodUid) -> PathBuf {
+        self.log_dir
+            .join("pods")
+            .join(format!("{namespace}_{name}_{uid}"))
+    }
+    /// G-3: directory of the `<pod>_<ns>_<container>-<id>.log` links.
+    pub fn container_log_links(&self) -> PathBuf {
+        self.log_dir.join("containers")
+    }
+}
+
+/// Files of one holder, in `<run-dir>/holders/<uid>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderPaths {
+    dir: PathBuf,
+}
+
+impl HolderPaths {
+    /// Names the files below a holder's directory.
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+    /// The directory itself, mode 0700.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+    /// Written by the agent before the holder starts: [`crate::holder::proto::PodRecord`].
+    pub fn pod_record(&self) -> PathBuf {
+        self.dir.join("pod.json")
+    }
+    /// Written by the holder on each change, before it is reported: [`crate::holder::proto::HolderState`].
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("state.json")
+    }
+    /// The holder's SOCK_SEQPACKET socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("holder.sock")
+    }
+    /// libcontainer's state root.
+    pub fn runtime(&self) -> PathBuf {
+        self.dir.join("runtime")
+    }
+    /// Mount point of the pod's shared /dev/shm, inside the holder's mount namespace only.
+    pub fn shm(&self) -> PathBuf {
+        self.dir.join("shm")
+    }
+    /// OCI bundle of a container instance: `config.json` (by the agent), `rootfs/` (mount point, in the holder's namespace).
+    pub fn bundle(&self, container_id: &str) -> PathBuf {
+        self.dir.join("containers").join(container_id)
+    }
+}
+
+/// Settings of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where things live.
+    pub paths: Paths,
+    /// S-1: a directory or one file. Default `/etc/kubernetes/manifests`.
+    pub pod_manifest_path: PathBuf,
+    /// S-2: period of the full rescan beside inotify.
+    pub file_check_frequency: Duration,
+    /// Absolute cgroup path below which all cgroups of this agent live. Default `/vetch`.
+    pub cgroup_root: String,
+    /// S-74: lower-case node name, a DNS-1123 subdomain.
+    pub node_name: String,
+    /// G-9: bytes of a live log file before it is rotated.
+    pub container_log_max_size: u64,
+    /// G-9: log files kept per container instance, the live one included (≥ 2).
+    pub container_log_max_files: u32,
+    /// P-200: the node's resolv.conf.
+    pub resolv_conf: PathBuf,
+    /// P-64, P-67: curve of the restart back-off.
+    pub backoff: BackoffCurve,
+}
+
+/// P-64: first restart immediate, then `start`, doubling up to `max`; reset after a run of `reset_after`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackoffCurve {
+    /// First non-zero delay.
+    pub start: Duration,
+    /// Cap.
+    pub max: Duration,
+    /// P-66.
+    pub reset_after: Duration,
+}
+
+impl Default for BackoffCurve {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(10),
+            max: Duration::from_secs(300),
+            reset_after: Duration::from_secs(600),
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What agent (or CLI) and holder say to each other, and the two records they keep in the holder's directory.
+//!
+//! Transport: a SOCK_SEQPACKET Unix socket, one JSON document per packet (≤ 128 KiB), file descriptors by SCM_RIGHTS.
+//! The holder accepts many connections, only from uid 0 (peer credentials). After `accept` it sends
+//! [`FromHolder::State`]; from then on a new one after each change, to each connection that has not sent an exec.
+//! Level, not edge: a state is always the whole truth, so losing one costs nothing.
+//!
+//! Compatibility: [`PROTO_VERSION`] rises when an old peer could not understand; fields are only added, with
+//! `#[serde(default)]`. An agent must adopt holders of the previous version.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::pod::{PodUid, StaticPod};
+
+/// Version of this protocol.
+pub const PROTO_VERSION: u32 = 1;
+
+/// Written by the agent to `pod.json` before it starts the holder (N-81, S-165), so that a later agent, or `vetch stop`
+/// without one, knows what runs and how to end it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodRecord {
+    /// [`PROTO_VERSION`] of the writer.
+    pub version: u32,
+    /// The pod as it was started.
+    pub pod: StaticPod,
+    /// Sandbox attempt: 0 for the first of this UID.
+    pub attempt: u32,
+    /// How the holder sets itself up.
+    pub sandbox: SandboxSpec,
+}
+
+/// What the holder needs to become the pod's pause process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    /// Absolute cgroup path of the holder itself (`<cgroupRoot>/holders/<uid>`).
+    pub holder_cgroup: String,
+    /// Absolute cgroup path of the pod (`<cgroupRoot>/<qos>/pod<uid>`); containers are directly below.
+    pub pod_cgroup: String,
+    /// hostNetwork: no own network and UTS namespace (P-180).
+    pub host_network: bool,
+    /// Host name to set in the pod's UTS namespace; ignored with `host_network`.
+    pub hostname: String,
+    /// `<root-dir>/trash`: where removed writable layers are moved.
+    pub trash: PathBuf,
+}
+
+/// The whole truth of a holder, in `state.json` and in [`FromHolder::State`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HolderState {
+    /// [`PROTO_VERSION`] of the holder.
+    pub version: u32,
+    /// vetch version of the holder's binary.
+    pub release: String,
+    /// The pod.
+    pub uid: PodUid,
+    /// The holder's process.
+    pub process: ProcessId,
+    /// Every container instance that was created and not yet removed, oldest first.
+    pub containers: Vec<ContainerRecord>,
+    /// Set while log lines are being dropped (disk full, …): what failed, in words.
+    #[serde(default)]
+    pub log_trouble: Option<String>,
+}
+
+/// A process that survives pid reuse (invariant 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// Pid in the host's namespace.
+    pub pid: i32,
+    /// Field 22 of /proc/pid/stat: clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+/// One container instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContainerRecord {
+    /// 64 hex digits, unique.
+    pub id: String,
+    /// `containers[].name`.
+    pub name: String,
+    /// P-47: how often this container was started before this instance.
+    pub restart_count: u32,
+    /// P-40: hash over name and image, of the spec this instance was made from.
+    pub hash: String,
+    /// `containers[].image` as written.
+    pub image: String,
+    /// Image id (config digest, `sha256:…`).
+    pub image_id: String,
+    /// Live log file (`…/<n>.log`).
+    pub log: PathBuf,
+    /// Where it stands.
+    pub state: InstanceState,
+}
+
+/// State of an instance. Moved by the holder only: Running on a successful create+start, Stopping on a
+/// [`Request::Stop`], Exited when init was reaped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum InstanceState {
+    /// Its process runs.
+    Running {
+        /// The container's init process.
+        process: ProcessId,
+        /// When.
+        started_at: Stamp,
+    },
+    /// A stop signal was sent; SIGKILL to the whole cgroup follows at the deadline.
+    Stopping {
+        /// The container's init process.
+        process: ProcessId,
+        /// When it started.
+        started_at: Stamp,
+        /// CLOCK_BOOTTIME of the SIGKILL, in ms.
+        kill_at_boot_ms: u64,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Its process is gone and reaped, and its cgroup is empty.
+    Exited(Exit),
+}
+
+/// A point in time on both clocks: wall for people, boot for arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stamp {
+    /// CLOCK_BOOTTIME in ms.
+    pub boot_ms: u64,
+    /// Wall clock.
+    pub wall: jiff::Timestamp,
+}
+
+/// How an instance ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// None when it never ran (`StartError`).
+    pub started_at: Option<Stamp>,
+    /// When.
+    pub finished_at: Stamp,
+    /// P-161: the exit code, 128+signal if killed, 128 for a start error.
+    pub code: i32,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// P-160…P-163: `Completed`, `Error`, `OOMKilled` or `StartError`.
+    pub reason: String,
+    /// P-170…P-172: termination message, or the start error's text.
+    pub message: Option<String>,
+}
+
+/// A packet to the holder. `id` is chosen by the sender and comes back in the reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToHolder {
+    /// Echoed.
+    pub id: u64,
+    /// What to do.
+    pub request: Request,
+}
+
+/// What a holder can be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Mount the rootfs, create and start. Idempotent by container id.
+    Create(Box<CreateContainer>),
+    /// Send `signal` to init; at the deadline SIGKILL the whole cgroup. A later request can only shorten the wait.
+    Stop {
+        /// Container id.
+        id: String,
+        /// Signal number.
+        signal: i32,
+        /// From now to SIGKILL, in ms; at least 2000 is applied (P-78).
+        grace_ms: u64,
+        /// Why, for people ("Stopping container web").
+        reason: String,
+    },
+    /// Forget an exited instance: libcontainer state, mounts, bundle, writable layer, log files and link.
+    Remove {
+        /// Container id.
+        id: String,
+        /// False keeps the log files (the pod finished; `vetch logs` still works).
+        with_logs: bool,
+    },
+    /// Run a command in a running container. Not with `tty`: three fds come with the packet (stdin, stdout, stderr).
+    /// With `tty`: none; the reply carries the pty's master. The connection belongs to the exec from here on: it gets
+    /// [`Reply::Started`] or [`Reply::Failed`], then [`FromHolder::ExecExited`]. Closing it kills the command's tree.
+    Exec(ExecCommand),
+    /// Leave when no container runs (exited ones are removed with their logs kept); refused otherwise.
+    Shutdown,
+}
+
+/// Everything the holder needs to make one container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CreateContainer {
+    /// Goes into the record as it is.
+    pub id: String,
+    /// Goes into the record as it is.
+    pub name: String,
+    /// Goes into the record as it is.
+    pub restart_count: u32,
+    /// Goes into the record as it is.
+    pub hash: String,
+    /// Goes into the record as it is.
+    pub image: String,
+    /// Goes into the record as it is.
+    pub image_id: String,
+    /// The bundle's `config.json` is already there; its rootfs is `rootfs` and its cgroupsPath absolute.
+    pub rootfs: Rootfs,
+    /// Confinement that our own executor applies after libcontainer.
+    pub confinement: Confinement,
+    /// Logging.
+    pub log: LogSpec,
+    /// Host file that is bind-mounted at terminationMessagePath, read at exit (P-170, P-171).
+    pub termination_message: Option<PathBuf>,
+    /// FallbackToLogsOnError (P-172).
+    pub termination_message_from_logs: bool,
+}
+
+/// The overlay root of an instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rootfs {
+    /// Unpacked layers, top-most first.
+    pub lower: Vec<PathBuf>,
+    /// Directory with `upper` and `work`; made by the agent on durable storage.
+    pub writable: PathBuf,
+    /// C-26: created if missing, safely below the root.
+    pub cwd: PathBuf,
+    /// Owner of a created `cwd`.
+    pub uid: u32,
+    /// Group of a created `cwd`.
+    pub gid: u32,
+}
+
+/// What the executor applies last, right before execve (libcontainer.md section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Seccomp profile.
+    pub seccomp: Seccomp,
+    /// Names like `CAP_CHOWN`: final bounding set, and permitted and effective for uid 0. The spec's own sets may be
+    /// wider (plus SYS_ADMIN and SETPCAP) where the filter must be installed without no_new_privs.
+    pub capabilities: Vec<String>,
+    /// C-44.
+    pub no_new_privileges: bool,
+}
+
+/// Which filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seccomp {
+    /// [`crate::oci::seccomp`]'s default profile for the capabilities of the container.
+    RuntimeDefault,
+    /// None.
+    Unconfined,
+}
+
+/// Where output goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSpec {
+    /// `…/<container>/<restart count>.log` (G-2).
+    pub file: PathBuf,
+    /// Link to make (G-3).
+    pub link: PathBuf,
+    /// G-9, bytes.
+    pub max_size: u64,
+    /// G-9, ≥ 2.
+    pub max_files: u32,
+}
+
+/// A command in a running container; the OCI process comes from the container's own config.json, with these changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecCommand {
+    /// Container id.
+    pub container: String,
+    /// argv, verbatim (C6).
+    pub args: Vec<String>,
+    /// Make a pty in the container.
+    pub tty: bool,
+    /// Kill the whole tree after this long (ms).
+    pub timeout_ms: Option<u64>,
+}
+
+/// A packet from the holder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FromHolder {
+    /// The whole truth.
+    State(Box<HolderState>),
+    /// Answer to the request `id`.
+    Reply {
+        /// Of the request.
+        id: u64,
+        /// The answer.
+        reply: Reply,
+    },
+    /// The exec of this connection ended.
+    ExecExited {
+        /// Exit code, 128+signal if killed.
+        code: i32,
+        /// The timeout ended it.
+        timed_out: bool,
+    },
+}
+
+/// Answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// The container or exec runs, as this pid; with a tty the packet carries the master.
+    Started {
+        /// Pid in the host's namespace.
+        pid: i32,
+    },
+    /// Not done.
+    Failed {
+        /// Which kind.
+        kind: FailureKind,
+        /// The real cause: `exec: "/bin/foo": no such file or directory`.
+        message: String,
+    },
+}
+
+/// Kinds of failure, as Kubernetes tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// `CreateContainerError`: nothing was made, no record is kept.
+    Create,
+    /// `StartError` 128 (P-163): an Exited record is kept.
+    Start,
+    /// Unknown container, wrong state, bad request.
+    Refused,
+}

@@ -1,0 +1,311 @@
+//! The decision: what to do next, given what is wanted, what is seen and what happened before. Pure: the clock is an
+//! argument, there is no I/O and no logging; `notes` say why in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+
+use crate::config::BackoffCurve;
+use crate::holder::proto::{ContainerRecord, Exit, PodRecord, Stamp};
+use crate::pod::{PodUid, StaticPod};
+
+/// The present moment on both clocks.
+pub type Now = Stamp;
+
+/// What the sources want. Keyed by UID; one entry per full name.
+pub type Desired = BTreeMap<PodUid, StaticPod>;
+
+/// What is seen right now. Facts only: from the kernel, the holders and the image store, never from what we asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// Each sandbox that exists in any form.
+    pub sandboxes: BTreeMap<PodUid, Sandbox>,
+    /// Each image name that a desired container uses, as written in the manifest.
+    pub images: BTreeMap<String, ImagePresence>,
+    /// What went wrong with the last attempt to start a container: (pod, container) → problem. Cleared by success.
+    pub start_problems: BTreeMap<(PodUid, String), StartProblem>,
+    /// What went wrong with the last attempt to make a sandbox (P-35). Cleared by success.
+    pub sandbox_problems: BTreeMap<PodUid, StartProblem>,
+    /// The whole agent is to end: every pod is to be stopped, whatever is desired.
+    pub stopping_all: bool,
+    /// P-162 (per source, D-7): false until the sources have delivered once; nothing unknown is removed before.
+    pub sources_ready: bool,
+}
+
+/// A sandbox (holder and what is left of it).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandbox {
+    /// How it was made.
+    pub record: PodRecord,
+    /// Where it stands.
+    pub state: SandboxState,
+}
+
+/// State of a sandbox, moved by the agent's observation of the holder process and socket.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SandboxState {
+    /// The holder was spawned or is being connected to.
+    Starting,
+    /// Connected.
+    Ready {
+        /// From the holder's last state.
+        containers: Vec<ContainerRecord>,
+        /// Containers (by name) with a create request in flight; nothing else may be asked for them.
+        creating: BTreeSet<String>,
+        /// Instances (by id) with a remove request in flight.
+        removing: BTreeSet<String>,
+        /// A shutdown was asked for.
+        leaving: bool,
+        /// From the holder: log lines are being lost.
+        log_trouble: Option<String>,
+    },
+    /// The holder is dead. `containers` are from its state file; the agent kills what is left in the pod's cgroup.
+    Dead {
+        /// From the state file.
+        containers: Vec<ContainerRecord>,
+        /// The pod's cgroup has no process left.
+        cgroup_empty: bool,
+        /// A clean-up is in flight.
+        cleaning: bool,
+    },
+}
+
+/// Whether a container's image can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImagePresence {
+    /// Image id (config digest).
+    Present(String),
+    /// Not in the local store.
+    Absent,
+    /// The text is no image reference.
+    InvalidName(String),
+}
+
+/// A failed attempt, shown as a waiting reason and retried later (L-4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartProblem {
+    /// `CreateContainerConfigError`, `CreateContainerError`, …
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// When it happened, CLOCK_BOOTTIME ms.
+    pub at_boot_ms: u64,
+    /// How often in a row, from 1.
+    pub failures: u32,
+}
+
+/// What the plan remembers between passes; persisted by the agent when it changes (D-9).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// By UID; an entry goes when its pod is neither desired nor observed.
+    pub pods: BTreeMap<PodUid, PodHistory>,
+}
+
+/// Memory of one pod.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodHistory {
+    /// status.startTime: when this UID was first planned.
+    pub start_time: jiff::Timestamp,
+    /// Next sandbox attempt (P-31).
+    #[serde(default)]
+    pub next_attempt: u32,
+    /// By container name.
+    #[serde(default)]
+    pub containers: BTreeMap<String, ContainerHistory>,
+    /// Set once when the pod reached a terminal phase (P-111, P-114).
+    #[serde(default)]
+    pub finished: Option<Finished>,
+    /// Last transition of each condition: type → (status, time).
+    #[serde(default)]
+    pub conditions: BTreeMap<String, (bool, jiff::Timestamp)>,
+}
+
+/// A terminal phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Finished {
+    /// All containers exited 0.
+    Succeeded,
+    /// Some did not.
+    Failed,
+}
+
+/// Memory of one container over its instances.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContainerHistory {
+    /// The newest exited instance.
+    #[serde(default)]
+    pub last: Option<PastInstance>,
+    /// The exited instance before that (lastState of an exited one, P-132).
+    #[serde(default)]
+    pub previous: Option<PastInstance>,
+    /// P-64: current delay.
+    #[serde(default)]
+    pub backoff: Option<Backoff>,
+}
+
+/// An instance that ended; enough to show it without its holder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PastInstance {
+    /// Container id.
+    pub id: String,
+    /// Its restart count.
+    pub restart_count: u32,
+    /// `containers[].image` as written.
+    pub image: String,
+    /// Image id.
+    pub image_id: String,
+    /// P-40.
+    pub hash: String,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// Where a container stands on the back-off curve. Meaningless in another boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// Current delay in ms.
+    pub delay_ms: u64,
+    /// When it was last advanced, CLOCK_BOOTTIME ms.
+    pub advanced_at_boot_ms: u64,
+    /// Boot id.
+    pub boot_id: String,
+}
+
+/// Fixed facts of node and configuration that decisions need.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Of this boot.
+    pub boot_id: String,
+    /// P-64.
+    pub backoff: BackoffCurve,
+    /// Node name.
+    pub node_name: String,
+    /// status.hostIP; none while the node has no address.
+    pub host_ip: Option<String>,
+}
+
+/// One thing to do. `apply` performs it; the outcome comes back as observation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Write the record and spawn a holder.
+    StartSandbox {
+        /// Of a desired pod.
+        uid: PodUid,
+        /// P-31.
+        attempt: u32,
+    },
+    /// Prepare the bundle and ask the holder to create and start it.
+    StartContainer {
+        /// Pod.
+        uid: PodUid,
+        /// `containers[].name`.
+        container: String,
+        /// P-47.
+        restart_count: u32,
+    },
+    /// Ask the holder to stop an instance with the stop signal of its image.
+    StopContainer {
+        /// Pod.
+        uid: PodUid,
+        /// Container id.
+        id: String,
+        /// P-76, in ms.
+        grace_ms: u64,
+        /// P-84.
+        reason: String,
+    },
+    /// Ask the holder to forget an exited instance.
+    RemoveContainer {
+        /// Pod.
+        uid: PodUid,
+        /// Container id.
+        id: String,
+        /// See [`crate::holder::proto::Request::Remove`].
+        with_logs: bool,
+    },
+    /// Ask a holder without running containers to leave; then remove its directory and cgroups.
+    StopSandbox {
+        /// Pod.
+        uid: PodUid,
+    },
+    /// The holder is dead: kill the pod's cgroup, then remove directory and cgroups.
+    CleanSandbox {
+        /// Pod.
+        uid: PodUid,
+    },
+    /// The pod is gone for good: remove its durable directory and its logs.
+    ForgetPod {
+        /// Pod.
+        uid: PodUid,
+        /// For the log directory.
+        namespace: String,
+        /// For the log directory.
+        name: String,
+    },
+}
+
+/// A Kubernetes event to record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// About this pod.
+    pub uid: PodUid,
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// About this container, if any.
+    pub container: Option<String>,
+    /// `Normal` or `Warning`.
+    pub warning: bool,
+    /// `Started`, `Killing`, `BackOff`, `Failed`, …
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// Why the plan does, or does not do, something about a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Pod.
+    pub uid: PodUid,
+    /// Container, if it is about one.
+    pub container: Option<String>,
+    /// "restarts in 40 s (exit 1, back-off)".
+    pub text: String,
+}
+
+/// The outcome of one pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// In this order: removals before additions.
+    pub actions: Vec<Action>,
+    /// Replaces the history that was passed in.
+    pub history: History,
+    /// Plan again not later than this CLOCK_BOOTTIME ms, even without news.
+    pub wake_at_boot_ms: Option<u64>,
+    /// Reasons.
+    pub notes: Vec<Note>,
+    /// To record (also those that say nothing new: the recorder counts repeats).
+    pub events: Vec<Event>,
+    /// Every pod, desired or still ending, with its full status, as an API server would show it.
+    pub pods: BTreeMap<PodUid, Pod>,
+}
+
+/// Plans one pass.
+pub fn plan(
+    desired: &Desired,
+    observed: &Observed,
+    history: &History,
+    rules: &Rules,
+    now: Now,
+) -> Plan {
+    let _ = (desired, observed, history, rules, now);
+    unimplemented!("room plan")
+}
+
+/// P-40: 8 hex digits of FNV-1a over a container's name and image.
+pub fn container_hash(name: &str, image: &str) -> String {
+    let _ = (name, image);
+    unimplemented!("room plan")
+}

@@ -1,0 +1,3 @@
+//! The only unsafe code: one syscall family per file. Prefer rustix; come here for what it lacks.
+
+pub mod clock;
