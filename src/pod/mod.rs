@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub mod env;
+pub mod image_ref;
 pub mod manifest;
 
 use k8s_openapi::api::core::v1::Pod;
