@@ -1,3 +1,8 @@
 //! The only unsafe code: one syscall family per file. Prefer rustix; come here for what it lacks.
 
 pub mod clock;
+pub mod keyring;
+pub mod netdev;
+pub mod packet;
+pub mod process;
+pub mod signals;

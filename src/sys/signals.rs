@@ -1,0 +1,60 @@
+//! Signals: what a holder ignores, SIGCHLD as a file descriptor, and the clean slate of its children.
+#![expect(
+    unsafe_code,
+    reason = "sigaction, sigprocmask and signalfd have no safe wrapper"
+)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
+pub fn child_exits() -> io::Result<OwnedFd> {
+    let set = set_of(&[libc::SIGCHLD]);
+    // SAFETY: `set` is initialised; the old mask is not wanted.
+    let blocked =
+        unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    if blocked != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Ignores these signals.
+pub fn ignore(signals: &[i32]) {
+    for &signal in signals {
+        // SAFETY: SIG_IGN is a valid disposition and installs no code.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Every signal back to its default and none blocked: what a program expects at its start, and what a parent that was
+/// started by `&` in a script, or by Rust's runtime (SIGPIPE), would otherwise pass on.
+pub fn reset_all() {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is a valid disposition and installs no code; unchangeable signals are refused harmlessly.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let none = set_of(&[]);
+    // SAFETY: `none` is initialised; the old mask is not wanted.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+}
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for &signal in signals {
+        // SAFETY: initialised above.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
+    }
+    // SAFETY: initialised above.
+    unsafe { set.assume_init() }
+}
