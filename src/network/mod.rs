@@ -1,26 +1,128 @@
 //! The files that give a pod its names: hosts, hostname, resolv.conf. Text in, text out; the agent writes them.
 
+use k8s_openapi::api::core::v1::PodSpec;
+
 use crate::pod::StaticPod;
 
-/// P-184: the pod's host name (node's name for host-network pods).
+mod resolv;
+
+pub use resolv::{resolv_conf, resolv_conf_is_stub};
+
+#[cfg(test)]
+mod tests;
+
+/// The kernel's HOST_NAME_MAX for a fully qualified name, and a label's length.
+const MAX_HOSTNAME: usize = 64;
+const MAX_LABEL: usize = 63;
+
+/// P-191.
+const POD_HOSTS: &str = "\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+";
+
+/// P-184: the pod's host name (node's name for host-network pods). P-186: with its domain on request, if that fits
+/// into the kernel's 64 characters; kubelet refuses the pod otherwise, we keep the short name.
 pub fn hostname(pod: &StaticPod, node_name: &str) -> String {
-    let _ = (pod, node_name);
-    unimplemented!("room network")
+    let spec = pod.pod.spec.as_ref();
+    if is_host_network(spec) {
+        return node_name.to_owned();
+    }
+    let short = short_hostname(pod);
+    let wants_fqdn = spec.and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
+    match domain(pod) {
+        Some(domain) if wants_fqdn && short.len() + 1 + domain.len() <= MAX_HOSTNAME => {
+            format!("{short}.{domain}")
+        }
+        Some(_) | None => short,
+    }
+}
+
+fn is_host_network(spec: Option<&PodSpec>) -> bool {
+    spec.and_then(|spec| spec.host_network) == Some(true)
+}
+
+fn short_hostname(pod: &StaticPod) -> String {
+    let spec = pod.pod.spec.as_ref();
+    let overridden = spec.and_then(|spec| spec.hostname_override.as_deref());
+    let own = spec.and_then(|spec| spec.hostname.as_deref());
+    let set = [overridden, own]
+        .into_iter()
+        .flatten()
+        .find(|name| !name.is_empty());
+    let name = set.unwrap_or_else(|| pod.name());
+    let cut = name
+        .char_indices()
+        .nth(MAX_LABEL)
+        .map_or(name.len(), |(at, _)| at);
+    name[..cut].trim_end_matches(['-', '.']).to_owned()
+}
+
+/// P-185. There is no cluster domain without a cluster.
+fn domain(pod: &StaticPod) -> Option<String> {
+    let spec = pod.pod.spec.as_ref()?;
+    let overridden = spec
+        .hostname_override
+        .as_deref()
+        .is_some_and(|name| !name.is_empty());
+    let subdomain = spec
+        .subdomain
+        .as_deref()
+        .filter(|name| !name.is_empty() && !overridden)?;
+    Some(format!("{subdomain}.{}.svc", pod.namespace()))
 }
 
 /// P-191…P-193. `node_hosts` is the node's /etc/hosts, used for host-network pods.
 pub fn hosts_file(
     pod: &StaticPod,
-    node_name: &str,
+    _node_name: &str,
     node_hosts: &str,
     pod_ips: &[String],
 ) -> String {
-    let _ = (pod, node_name, node_hosts, pod_ips);
-    unimplemented!("room network")
+    let mut text = if is_host_network(pod.pod.spec.as_ref()) {
+        let newline = if node_hosts.is_empty() || node_hosts.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        format!("# Kubernetes-managed hosts file (host network).\n{node_hosts}{newline}")
+    } else {
+        let host = short_hostname(pod);
+        let names = match domain(pod) {
+            Some(domain) => format!("{host}.{domain}\t{host}"),
+            None => host,
+        };
+        let own: String = pod_ips
+            .iter()
+            .map(|ip| format!("{ip}\t{names}\n"))
+            .collect();
+        format!("{POD_HOSTS}{own}")
+    };
+    text.push_str(&host_aliases(pod));
+    text
 }
 
-/// P-200…P-208. `node_resolv_conf` is the text of the node's resolv.conf (the agent has replaced a stub, P-207).
-pub fn resolv_conf(pod: &StaticPod, node_resolv_conf: &str) -> String {
-    let _ = (pod, node_resolv_conf);
-    unimplemented!("room network")
+/// P-193.
+fn host_aliases(pod: &StaticPod) -> String {
+    let spec = pod.pod.spec.as_ref();
+    let aliases = spec
+        .and_then(|spec| spec.host_aliases.as_ref())
+        .into_iter()
+        .flatten();
+    let lines: String = aliases
+        .map(|alias| {
+            let names = alias.hostnames.as_deref().unwrap_or_default().join("\t");
+            format!("{}\t{names}\n", alias.ip)
+        })
+        .collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n# Entries added by HostAliases.\n{lines}")
+    }
 }

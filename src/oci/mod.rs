@@ -1,13 +1,34 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
+//!
+//! One file per aspect: [`env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`security`]
+//! and [`seccomp`] (what it may do), [`resources`] (quantities and out-of-memory order).
+//!
+//! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
+//! network, IPC and UTS namespaces are never listed, since the worker that calls libcontainer is already in the pod's.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 use oci_spec::image::ImageConfiguration;
-use oci_spec::runtime::Spec;
+use oci_spec::runtime::{
+    Linux, LinuxNamespace, LinuxNamespaceBuilder, LinuxNamespaceType, Root, Spec,
+};
 
 use crate::holder::proto::Confinement;
 use crate::pod::StaticPod;
+
+pub mod env;
+pub mod mounts;
+pub mod process;
+pub mod resources;
+pub mod security;
+pub mod user;
+
+pub use process::stop_signal;
+
+#[cfg(test)]
+mod tests;
 
 /// Facts about the node that specifications need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,8 +39,17 @@ pub struct NodeFacts {
     pub host_ips: Vec<String>,
     /// Cgroup v2 is mounted at /sys/fs/cgroup (not hybrid).
     pub unified_cgroups: bool,
-    /// /proc/self/oom_score_adj can be lowered (CAP_SYS_RESOURCE).
+    /// Names of the v1 controllers' directories in /sys/fs/cgroup (`cpu`, `memory`, …); those containers may see are
+    /// bind-mounted read-only. Empty on unified nodes.
+    pub v1_controllers: Vec<String>,
+    /// The agent has CAP_SYS_RESOURCE: /proc/self/oom_score_adj can be lowered, hard limits can be raised.
     pub can_lower_oom_score: bool,
+    /// Capabilities (`CAP_SYS_RESOURCE`) that the agent's own bounding set lacks, so that no container can have them.
+    pub withheld_capabilities: Vec<String>,
+    /// Bytes of memory; 0 if unknown.
+    pub memory_bytes: u64,
+    /// Online processors; 0 if unknown.
+    pub cpus: u32,
 }
 
 /// Files of the host that are bind-mounted into the container.
@@ -75,10 +105,121 @@ pub enum ConfigError {
         "no command specified: the image has no entrypoint or cmd and the container has no command"
     )]
     NoCommand,
+    /// C-17 and references that do not reach this room.
+    #[error("environment variable {name}: {problem}")]
+    Env {
+        /// The variable.
+        name: String,
+        /// What is wrong with its source.
+        problem: String,
+    },
+    /// C-33: the image's USER is not in its /etc/passwd.
+    #[error("unable to find user {0:?}: no matching entry in the image's /etc/passwd")]
+    UnknownUser(String),
+    /// C-33: the image's USER names a group that is not in its /etc/group.
+    #[error("unable to find group {0:?}: no matching entry in the image's /etc/group")]
+    UnknownGroup(String),
+    /// C-30, C-31: not a number that the kernel takes as an id.
+    #[error("{field} {value} is not a user or group id")]
+    BadId {
+        /// `runAsUser`, …
+        field: &'static str,
+        /// As written.
+        value: i64,
+    },
+    /// C-32.
+    #[error("container's runAsUser breaks non-root policy")]
+    RunAsUserIsRoot,
+    /// C-32.
+    #[error("container has runAsNonRoot and image will run as root")]
+    ImageRunsAsRoot,
+    /// C-32.
+    #[error(
+        "container has runAsNonRoot and image has non-numeric user ({0}), cannot verify user is non-root"
+    )]
+    ImageUserNotNumeric(String),
+    /// C-41.
+    #[error("unknown capability {0:?} in securityContext.capabilities")]
+    UnknownCapability(String),
+    /// C-51.
+    #[error("seccompProfile type {0:?} is not supported; use RuntimeDefault or Unconfined")]
+    SeccompType(String),
 }
 
 /// Makes the specification of one container.
 pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
-    let _ = input;
-    unimplemented!("room oci")
+    let identity = user::resolve(&input)?;
+    let rights = security::rights(&input)?;
+    let process = process::process(&input, &identity, &rights)?;
+
+    let mut linux = Linux::default();
+    linux
+        .set_namespaces(Some(namespaces(input.node)))
+        .set_cgroups_path(Some(input.cgroup_path.to_path_buf()))
+        .set_resources(Some(security::device_rules(&rights)))
+        .set_masked_paths(Some(security::masked_paths(&rights)))
+        .set_readonly_paths(Some(security::readonly_paths(&rights)));
+
+    let mut root = Root::default();
+    root.set_path("rootfs".into())
+        .set_readonly(Some(rights.read_only_root));
+
+    let mut spec = Spec::default();
+    spec.set_root(Some(root))
+        .set_process(Some(process))
+        .set_mounts(Some(mounts::mounts(&input, &rights)))
+        .set_linux(Some(linux))
+        .set_hostname(None)
+        .set_annotations(Some(annotations(&input)));
+    Ok(Launch {
+        spec,
+        confinement: rights.confinement,
+    })
+}
+
+/// P-182: an own pid namespace. A private cgroup namespace only on unified nodes: on v1 the controllers are bind mounts.
+fn namespaces(node: &NodeFacts) -> Vec<LinuxNamespace> {
+    let mut types = vec![LinuxNamespaceType::Mount, LinuxNamespaceType::Pid];
+    if node.unified_cgroups {
+        types.push(LinuxNamespaceType::Cgroup);
+    }
+    types
+        .into_iter()
+        .map(|typ| {
+            LinuxNamespaceBuilder::default()
+                .typ(typ)
+                .build()
+                .expect("every field has a default")
+        })
+        .collect()
+}
+
+/// S-165: the names that tools know. Hash and restart count are in the holder's record.
+fn annotations(input: &ContainerInput<'_>) -> HashMap<String, String> {
+    let path = input.container.termination_message_path.as_deref();
+    let policy = input.container.termination_message_policy.as_deref();
+    [
+        ("io.kubernetes.pod.name", input.pod.name().to_owned()),
+        (
+            "io.kubernetes.pod.namespace",
+            input.pod.namespace().to_owned(),
+        ),
+        ("io.kubernetes.pod.uid", input.pod.uid.to_string()),
+        (
+            "io.kubernetes.pod.terminationGracePeriod",
+            input.pod.grace_s().to_string(),
+        ),
+        ("io.kubernetes.container.name", input.container.name.clone()),
+        (
+            "io.kubernetes.container.terminationMessagePath",
+            path.unwrap_or("/dev/termination-log").to_owned(),
+        ),
+        (
+            "io.kubernetes.container.terminationMessagePolicy",
+            policy.unwrap_or("File").to_owned(),
+        ),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
 }

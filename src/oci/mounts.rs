@@ -1,0 +1,129 @@
+//! What a container sees beside its root: the fixed mounts (C-65…C-68). Volumes come later, after these.
+
+use std::path::{Path, PathBuf};
+
+use oci_spec::runtime::{Mount, MountBuilder};
+
+use super::security::Rights;
+use super::{ContainerInput, ManagedFiles};
+
+/// On v1: what programs read to learn their limits. The rest of the hierarchies is nobody's business.
+const VISIBLE_V1_CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
+
+/// All mounts, parents first.
+pub fn mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
+    let access = if rights.privileged { "rw" } else { "ro" };
+    let mut mounts = vec![
+        // libcontainer makes the device nodes here, so it must be a mount of its own.
+        kernel("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+        kernel(
+            "/dev",
+            "tmpfs",
+            &["nosuid", "strictatime", "mode=755", "size=65536k"],
+        ),
+        kernel(
+            "/dev/pts",
+            "devpts",
+            &[
+                "nosuid",
+                "noexec",
+                "newinstance",
+                "ptmxmode=0666",
+                "mode=0620",
+                "gid=5",
+            ],
+        ),
+        kernel("/dev/mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
+        kernel("/sys", "sysfs", &["nosuid", "noexec", "nodev", access]),
+    ];
+    mounts.extend(cgroup_mounts(input, access));
+    mounts.push(bind(
+        "/dev/shm",
+        &input.files.shm,
+        &["rbind", "nosuid", "nodev", "noexec", "rw"],
+    ));
+    mounts.extend(managed_files(input.files, rights));
+    if let Some(file) = &input.files.termination_message {
+        let path = input.container.termination_message_path.as_deref();
+        mounts.push(bind(
+            path.unwrap_or("/dev/termination-log"),
+            file,
+            &["rbind", "rw"],
+        ));
+    }
+    mounts
+}
+
+/// C-65. On v2 libcontainer mounts the container's own view (private cgroup namespace). On v1 it would bind every
+/// hierarchy writable whatever the options say, and fail on a private cgroup namespace with co-mounted controllers, so
+/// the container's own directories are bound here, read-only.
+fn cgroup_mounts(input: &ContainerInput<'_>, access: &str) -> Vec<Mount> {
+    const ROOT: &str = "/sys/fs/cgroup";
+    let options = ["nosuid", "noexec", "nodev", "relatime", access];
+    if input.node.unified_cgroups {
+        return vec![kernel(ROOT, "cgroup", &options)];
+    }
+    let shown: Vec<&str> = VISIBLE_V1_CONTROLLERS
+        .into_iter()
+        .filter(|name| input.node.v1_controllers.iter().any(|known| known == name))
+        .collect();
+    if shown.is_empty() {
+        return Vec::new();
+    }
+    let own = input
+        .cgroup_path
+        .strip_prefix("/")
+        .unwrap_or(input.cgroup_path);
+    let tmpfs = kernel(
+        ROOT,
+        "tmpfs",
+        &["nosuid", "noexec", "nodev", "mode=755", "size=64k"],
+    );
+    let binds = shown.into_iter().map(|name| {
+        let source = Path::new(ROOT).join(name).join(own);
+        let target = Path::new(ROOT).join(name);
+        bind(
+            target,
+            &source,
+            &["bind", "nosuid", "noexec", "nodev", access],
+        )
+    });
+    std::iter::once(tmpfs).chain(binds).collect()
+}
+
+/// C-67 and C-45: with a read-only root, /etc/hosts alone stays writable.
+fn managed_files(files: &ManagedFiles, rights: &Rights) -> Vec<Mount> {
+    let access = if rights.read_only_root { "ro" } else { "rw" };
+    [
+        ("/etc/hosts", &files.hosts, "rw"),
+        ("/etc/hostname", &files.hostname, access),
+        ("/etc/resolv.conf", &files.resolv_conf, access),
+    ]
+    .into_iter()
+    .filter_map(|(target, file, access)| Some(bind(target, file.as_ref()?, &["rbind", access])))
+    .collect()
+}
+
+/// A file system of the kernel; its source is its type.
+fn kernel(target: &str, kind: &str, options: &[&str]) -> Mount {
+    mount(target.into(), kind, kind.into(), options)
+}
+
+/// A bind mount. Propagation options are left out: libcontainer 0.7 ignores them (youki #3604).
+fn bind(target: impl Into<PathBuf>, source: &Path, options: &[&str]) -> Mount {
+    mount(target.into(), "bind", source.into(), options)
+}
+
+fn mount(target: PathBuf, kind: &str, source: PathBuf, options: &[&str]) -> Mount {
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    MountBuilder::default()
+        .destination(target)
+        .typ(kind)
+        .source(source)
+        .options(options)
+        .build()
+        .expect("no id mappings that could contradict each other")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Quantities as variables (C-18…C-20) and the order in which the kernel kills when memory runs out (C-78).
+
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::ContainerInput;
+
+/// Quantities are counted in billionths, Kubernetes' finest unit.
+const NANOS: i128 = 1_000_000_000;
+
+const NODE_CRITICAL: &str = "system-node-critical";
+
+/// Which of a container's two maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Limit,
+    Request,
+}
+
+/// C-18…C-20: value ÷ divisor, rounded up. `None` leaves the variable out: the limit is unset and the node's own amount
+/// is unknown.
+pub fn field_value(
+    input: &ContainerInput<'_>,
+    selector: &ResourceFieldSelector,
+) -> Result<Option<String>, String> {
+    let container = selected_container(input, selector.container_name.as_deref())?;
+    let (kind, resource) = match selector.resource.split_once('.') {
+        Some(("limits", resource)) => (Kind::Limit, resource),
+        Some(("requests", resource)) => (Kind::Request, resource),
+        Some(_) | None => return Err(format!("resource {:?} is not supported", selector.resource)),
+    };
+    let amount = match (kind, amount(container, kind, resource)) {
+        (_, Some(amount)) => Some(amount),
+        (Kind::Limit, None) => node_amount(input, resource),
+        (Kind::Request, None) => Some(0),
+    };
+    let divisor = selector
+        .divisor
+        .as_ref()
+        .and_then(nanos)
+        .filter(|divisor| *divisor > 0);
+    let divisor = divisor.unwrap_or(NANOS);
+    Ok(amount.map(|amount| div_ceil(amount, divisor).to_string()))
+}
+
+fn selected_container<'a>(
+    input: &ContainerInput<'a>,
+    name: Option<&str>,
+) -> Result<&'a Container, String> {
+    let Some(name) = name.filter(|name| !name.is_empty() && *name != input.container.name) else {
+        return Ok(input.container);
+    };
+    let spec = input.pod.pod.spec.as_ref();
+    let all = spec.into_iter().flat_map(|spec| {
+        spec.containers
+            .iter()
+            .chain(spec.init_containers.iter().flatten())
+    });
+    let mut matching = all.filter(|container| container.name == name);
+    matching
+        .next()
+        .ok_or_else(|| format!("there is no container {name:?}"))
+}
+
+/// In billionths. A request that is not set is the limit, as the API server has it.
+fn amount(container: &Container, kind: Kind, resource: &str) -> Option<i128> {
+    let resources = container.resources.as_ref()?;
+    let limit = || resources.limits.as_ref()?.get(resource);
+    let request = || resources.requests.as_ref()?.get(resource);
+    match kind {
+        Kind::Limit => limit(),
+        Kind::Request => request().or_else(limit),
+    }
+    .and_then(nanos)
+}
+
+/// C-19. Nothing is reserved for the system yet, so what can be allocated is all there is.
+fn node_amount(input: &ContainerInput<'_>, resource: &str) -> Option<i128> {
+    let units = match resource {
+        "cpu" => i128::from(input.node.cpus),
+        "memory" => i128::from(input.node.memory_bytes),
+        _ if resource.starts_with("hugepages-") => return Some(0),
+        _ => return None,
+    };
+    (units > 0).then_some(units * NANOS)
+}
+
+/// The value in billionths, rounded up; `None` for what is no quantity or out of any sensible range.
+fn nanos(quantity: &Quantity) -> Option<i128> {
+    let text = quantity.0.trim();
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.len() > 24 {
+        return None;
+    }
+    let digits: i128 = digits.parse().ok()?;
+    let scaled = digits.checked_mul(scale(suffix)?)?;
+    let value = div_ceil(
+        scaled,
+        10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?,
+    );
+    Some(if negative { -value } else { value })
+}
+
+/// What one unit of this suffix is, in billionths.
+fn scale(suffix: &str) -> Option<i128> {
+    const DECIMAL: [(&str, u32); 10] = [
+        ("n", 0),
+        ("u", 3),
+        ("m", 6),
+        ("", 9),
+        ("k", 12),
+        ("M", 15),
+        ("G", 18),
+        ("T", 21),
+        ("P", 24),
+        ("E", 27),
+    ];
+    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    if let Some((_, power)) = DECIMAL.iter().find(|(known, _)| *known == suffix) {
+        return 10_i128.checked_pow(*power);
+    }
+    if let Some(index) = BINARY.iter().position(|known| *known == suffix) {
+        return 1024_i128
+            .checked_pow(u32::try_from(index).ok()? + 1)?
+            .checked_mul(NANOS);
+    }
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    10_i128.checked_pow(u32::try_from(exponent.checked_add(9)?).ok()?)
+}
+
+/// For a positive divisor.
+fn div_ceil(value: i128, divisor: i128) -> i128 {
+    value.div_euclid(divisor) + i128::from(value.rem_euclid(divisor) != 0)
+}
+
+/// The pod's quality of service (status.qosClass; also decides its cgroup's parent).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QosClass {
+    /// Every container has equal requests and limits of cpu and memory.
+    Guaranteed,
+    /// Neither of the two.
+    Burstable,
+    /// Nothing is requested or limited.
+    BestEffort,
+}
+
+/// The class of a pod, by cpu and memory of all its containers.
+pub fn qos_class(pod: &Pod) -> QosClass {
+    let containers = || {
+        pod.spec.iter().flat_map(|spec| {
+            spec.containers
+                .iter()
+                .chain(spec.init_containers.iter().flatten())
+        })
+    };
+    let positive = |container, kind, resource| amount(container, kind, resource).filter(|&n| n > 0);
+    let equal = |container, resource| {
+        let limit = positive(container, Kind::Limit, resource);
+        limit.is_some() && limit == positive(container, Kind::Request, resource)
+    };
+    let none = |container, resource| positive(container, Kind::Request, resource).is_none();
+    if containers().all(|c| none(c, "cpu") && none(c, "memory")) {
+        QosClass::BestEffort
+    } else if containers().all(|c| equal(c, "cpu") && equal(c, "memory")) {
+        QosClass::Guaranteed
+    } else {
+        QosClass::Burstable
+    }
+}
+
+/// C-78; `node_memory` in bytes, 0 if unknown (then requests do not count).
+pub fn oom_score_adj(pod: &Pod, container: &Container, node_memory: u64) -> i32 {
+    let priority_class = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.priority_class_name.as_deref());
+    if priority_class == Some(NODE_CRITICAL) {
+        return -997;
+    }
+    match qos_class(pod) {
+        QosClass::Guaranteed => -997,
+        QosClass::BestEffort => 1000,
+        QosClass::Burstable => {
+            let request = amount(container, Kind::Request, "memory").unwrap_or(0);
+            let node = i128::from(node_memory) * NANOS;
+            let share = if node == 0 {
+                0
+            } else {
+                request.saturating_mul(1000) / node
+            };
+            let score = (1000 - share).clamp(3, 999);
+            i32::try_from(score).expect("clamped")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! What a container may do: capabilities, privileges, masked paths, device rules, which seccomp filter.
+//!
+//! CAP_MKNOD, in every other runtime's default list, is given to privileged containers only: libcontainer does not
+//! enforce device rules on cgroup v2 (it would need a C library), and what keeps a container from the host's disks is
+//! then that it cannot make their device nodes. The nodes a container needs are made for it.
+
+use k8s_openapi::api::core::v1::{Capabilities as Wanted, SeccompProfile};
+use oci_spec::runtime::{
+    Capabilities, Capability, LinuxCapabilities, LinuxCapabilitiesBuilder, LinuxDeviceCgroup,
+    LinuxDeviceCgroupBuilder, LinuxDeviceType, LinuxResources, LinuxResourcesBuilder,
+};
+
+use super::{ConfigError, ContainerInput};
+use crate::holder::proto::{Confinement, Seccomp};
+
+/// C-40 without MKNOD.
+const DEFAULT: [Capability; 13] = [
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::Fsetid,
+    Capability::Fowner,
+    Capability::NetRaw,
+    Capability::Setgid,
+    Capability::Setuid,
+    Capability::Setfcap,
+    Capability::Setpcap,
+    Capability::NetBindService,
+    Capability::SysChroot,
+    Capability::Kill,
+    Capability::AuditWrite,
+];
+
+/// All that the oldest kernel we run on (5.12) knows; newer ones have added none.
+const ALL: [Capability; 41] = [
+    Capability::AuditControl,
+    Capability::AuditRead,
+    Capability::AuditWrite,
+    Capability::BlockSuspend,
+    Capability::Bpf,
+    Capability::CheckpointRestore,
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::DacReadSearch,
+    Capability::Fowner,
+    Capability::Fsetid,
+    Capability::IpcLock,
+    Capability::IpcOwner,
+    Capability::Kill,
+    Capability::Lease,
+    Capability::LinuxImmutable,
+    Capability::MacAdmin,
+    Capability::MacOverride,
+    Capability::Mknod,
+    Capability::NetAdmin,
+    Capability::NetBindService,
+    Capability::NetBroadcast,
+    Capability::NetRaw,
+    Capability::Perfmon,
+    Capability::Setfcap,
+    Capability::Setgid,
+    Capability::Setpcap,
+    Capability::Setuid,
+    Capability::SysAdmin,
+    Capability::SysBoot,
+    Capability::SysChroot,
+    Capability::SysModule,
+    Capability::SysNice,
+    Capability::SysPacct,
+    Capability::SysPtrace,
+    Capability::SysRawio,
+    Capability::SysResource,
+    Capability::SysTime,
+    Capability::SysTtyConfig,
+    Capability::Syslog,
+    Capability::WakeAlarm,
+];
+
+/// C-46. `/sys/devices/system/cpu/cpu*/thermal_throttle` is missing: the pattern needs the node's file system, and /sys
+/// is read-only anyway. libcontainer skips what does not exist.
+const MASKED: [&str; 12] = [
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+];
+
+/// C-47.
+const READ_ONLY: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
+
+/// The outcome of everything in securityContext that is not about users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
+    /// C-43, as far as it goes without host devices.
+    pub privileged: bool,
+    /// C-45.
+    pub read_only_root: bool,
+    /// What the executor applies last.
+    pub confinement: Confinement,
+    /// [`Confinement::capabilities`], and what the executor needs to install the filter.
+    spec_capabilities: Vec<Capability>,
+}
+
+/// Resolves C-40…C-45 and C-50.
+pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
+    let own = input.container.security_context.as_ref();
+    let privileged = own.and_then(|own| own.privileged) == Some(true);
+    let no_new_privileges = own.and_then(|own| own.allow_privilege_escalation) == Some(false);
+    let seccomp = seccomp(input, privileged)?;
+    let withheld = |cap: &Capability| input.node.withheld_capabilities.contains(&name(*cap));
+
+    let mut capabilities = if privileged {
+        ALL.to_vec()
+    } else {
+        capabilities(own.and_then(|own| own.capabilities.as_ref()))?
+    };
+    capabilities.retain(|cap| !withheld(cap));
+
+    let mut spec_capabilities = capabilities.clone();
+    if seccomp == Seccomp::RuntimeDefault && !no_new_privileges {
+        // Without no_new_privs a filter can only be installed with SYS_ADMIN; the executor then drops both of these.
+        spec_capabilities.extend([Capability::SysAdmin, Capability::Setpcap]);
+    }
+    Ok(Rights {
+        privileged,
+        read_only_root: own.and_then(|own| own.read_only_root_filesystem) == Some(true),
+        confinement: Confinement {
+            seccomp,
+            capabilities: capabilities.into_iter().map(name).collect(),
+            no_new_privileges,
+        },
+        spec_capabilities,
+    })
+}
+
+/// C-41, in alphabetical order.
+fn capabilities(wanted: Option<&Wanted>) -> Result<Vec<Capability>, ConfigError> {
+    let list = |names: Option<&Option<Vec<String>>>| -> Result<Vec<Change>, ConfigError> {
+        names
+            .cloned()
+            .flatten()
+            .iter()
+            .flatten()
+            .map(|name| change(name))
+            .collect()
+    };
+    let add = list(wanted.map(|wanted| &wanted.add))?;
+    let drop = list(wanted.map(|wanted| &wanted.drop))?;
+
+    let mut set: Vec<Capability> = match (add.contains(&Change::All), drop.contains(&Change::All)) {
+        (_, true) => Vec::new(),
+        (true, false) => ALL.to_vec(),
+        (false, false) => DEFAULT.to_vec(),
+    };
+    set.extend(add.iter().filter_map(Change::one));
+    set.retain(|cap| *cap != Capability::Mknod && !drop.contains(&Change::One(*cap)));
+    set.sort_by_key(|cap| name(*cap));
+    set.dedup();
+    Ok(set)
+}
+
+/// An entry of `add` or `drop`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    All,
+    One(Capability),
+}
+
+impl Change {
+    fn one(&self) -> Option<Capability> {
+        match self {
+            Self::All => None,
+            Self::One(cap) => Some(*cap),
+        }
+    }
+}
+
+fn change(written: &str) -> Result<Change, ConfigError> {
+    let upper = written.to_ascii_uppercase();
+    if upper == "ALL" {
+        return Ok(Change::All);
+    }
+    let known = upper.strip_prefix("CAP_").unwrap_or(&upper).parse();
+    known
+        .map(Change::One)
+        .map_err(|_| ConfigError::UnknownCapability(written.to_owned()))
+}
+
+/// `CAP_CHOWN`.
+fn name(cap: Capability) -> String {
+    format!("CAP_{cap}")
+}
+
+/// C-50, with RuntimeDefault where kubelet has Unconfined.
+fn seccomp(input: &ContainerInput<'_>, privileged: bool) -> Result<Seccomp, ConfigError> {
+    if privileged {
+        return Ok(Seccomp::Unconfined);
+    }
+    let own = input.container.security_context.as_ref();
+    let pod = input
+        .pod
+        .pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.security_context.as_ref());
+    let own: Option<&SeccompProfile> = own.and_then(|own| own.seccomp_profile.as_ref());
+    let profile = own.or_else(|| pod.and_then(|pod| pod.seccomp_profile.as_ref()));
+    match profile.map(|profile| profile.type_.as_str()) {
+        None | Some("RuntimeDefault") => Ok(Seccomp::RuntimeDefault),
+        Some("Unconfined") => Ok(Seccomp::Unconfined),
+        Some(other) => Err(ConfigError::SeccompType(other.to_owned())),
+    }
+}
+
+/// C-40, C-42: inheritable and ambient are empty, so that a process that is not root has none after its execve.
+pub fn spec_capabilities(rights: &Rights) -> LinuxCapabilities {
+    let set: Capabilities = rights.spec_capabilities.iter().copied().collect();
+    LinuxCapabilitiesBuilder::default()
+        .bounding(set.clone())
+        .effective(set.clone())
+        .permitted(set)
+        .inheritable(Capabilities::new())
+        .ambient(Capabilities::new())
+        .build()
+        .expect("every field has a default")
+}
+
+/// C-43, C-46.
+pub fn masked_paths(rights: &Rights) -> Vec<String> {
+    unless_privileged(rights, &MASKED)
+}
+
+/// C-43, C-47.
+pub fn readonly_paths(rights: &Rights) -> Vec<String> {
+    unless_privileged(rights, &READ_ONLY)
+}
+
+fn unless_privileged(rights: &Rights, paths: &[&str]) -> Vec<String> {
+    let paths = if rights.privileged { &[] } else { paths };
+    paths.iter().map(|&path| path.to_owned()).collect()
+}
+
+/// Deny all (allow all if privileged); libcontainer then allows the default devices. Has an effect on cgroup v1 only.
+pub fn device_rules(rights: &Rights) -> LinuxResources {
+    let rule: LinuxDeviceCgroup = LinuxDeviceCgroupBuilder::default()
+        .allow(rights.privileged)
+        .typ(LinuxDeviceType::A)
+        .access("rwm")
+        .build()
+        .expect("every field has a default");
+    LinuxResourcesBuilder::default()
+        .devices(vec![rule])
+        .build()
+        .expect("every field has a default")
+}
+
+#[cfg(test)]
+mod tests;
