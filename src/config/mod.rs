@@ -1,11 +1,18 @@
 //! Every setting with its default, and every path the program uses, in one place.
 
+pub mod duration;
+mod load;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::pod::PodUid;
+
+pub use load::{ConfigError, Loaded, Overrides, load};
 
 /// Where things live. Every path is derived here, so that many agents can run side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +154,23 @@ pub struct Config {
     pub resolv_conf: PathBuf,
     /// P-64, P-67: curve of the restart back-off.
     pub backoff: BackoffCurve,
+}
+
+impl Config {
+    /// All defaults, for a node of this name (already checked).
+    pub fn new(node_name: String) -> Self {
+        Self {
+            paths: Paths::default(),
+            pod_manifest_path: "/etc/kubernetes/manifests".into(),
+            file_check_frequency: Duration::from_secs(20),
+            cgroup_root: "/vetch".to_owned(),
+            node_name,
+            container_log_max_size: 10 << 20,
+            container_log_max_files: 5,
+            resolv_conf: "/etc/resolv.conf".into(),
+            backoff: BackoffCurve::default(),
+        }
+    }
 }
 
 /// P-64: first restart immediate, then `start`, doubling up to `max`; reset after a run of `reset_after`.

@@ -1,0 +1,66 @@
+//! Why a command failed, and with which exit code.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::agent::AgentError;
+use crate::config::ConfigError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The command line is well formed, yet makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The reader of our output is gone, or the disk it goes to is full.
+    #[error("write the output")]
+    Output(#[source] io::Error),
+    /// Reading or writing a file, starting a process, …
+    #[error("{operation} {path}")]
+    Io {
+        /// Verb.
+        operation: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The agent's settings cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The agent could not start or go on.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A value could not be turned into JSON or YAML: our bug.
+    #[error("print as {format}")]
+    Render {
+        /// `json` or `yaml`.
+        format: &'static str,
+        /// Cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl CliError {
+    /// Style rule 14.
+    pub fn code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(super::EXIT_USAGE),
+            // `vetch logs -f web | head` ends quietly and well.
+            Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::Output(_)
+            | Self::Io { .. }
+            | Self::Config(_)
+            | Self::Agent(_)
+            | Self::Render { .. } => ExitCode::FAILURE,
+        }
+    }
+
+    /// Nothing to tell: the reader has gone.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

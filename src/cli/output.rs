@@ -1,0 +1,65 @@
+//! The two streams: data on stdout, talk on stderr.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::CliError;
+
+/// Writes data to stdout, at once.
+pub fn print(text: &str) -> Result<(), CliError> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes data that need not be text, such as a container's log, to stdout, at once.
+pub fn print_bytes(data: &[u8]) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    out.write_all(data)
+        .and_then(|()| out.flush())
+        .map_err(CliError::Output)
+}
+
+/// Says something to the person, as one line on stderr. A closed stderr is no reason to fail.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Prints a value as JSON, indented as kubectl does.
+pub fn print_json<T: Serialize>(value: &T) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(|source| CliError::Render {
+        format: "json",
+        source: source.into(),
+    })?;
+    print(&format!("{text}\n"))
+}
+
+/// Prints a value as YAML.
+pub fn print_yaml<T: Serialize>(value: &T) -> Result<(), CliError> {
+    let text = serde_yaml::to_string(value).map_err(|source| CliError::Render {
+        format: "yaml",
+        source: source.into(),
+    })?;
+    print(&text)
+}
+
+/// Reports an error, once, with its whole chain, and gives the exit code.
+pub fn report(error: &CliError) -> ExitCode {
+    if !error.is_quiet() {
+        say(&format!("vetch: {}", chain(error)));
+    }
+    error.code()
+}
+
+/// `outer: cause: root cause`.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

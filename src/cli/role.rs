@@ -1,0 +1,14 @@
+//! Hidden roles: what vetch starts of itself. They are told apart before the command line is parsed, since they lie on
+//! the path to a pod's start and nobody types them.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs a hidden role, if argv names one.
+pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
+    match (argv.get(1)?.to_str()?, argv.get(2..)?) {
+        ("holder", [dir]) => Some(crate::holder::run(Path::new(dir))),
+        _ => None,
+    }
+}

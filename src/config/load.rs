@@ -1,0 +1,357 @@
+//! The configuration file and the flags, together: a subset of KubeletConfiguration with a section of our own.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{BackoffCurve, Config, duration};
+
+/// Read when no `--config` is given; need not exist.
+const DEFAULT_FILE: &str = "/etc/vetch/config.yaml";
+/// A configuration is a page of text.
+const MAX_FILE_SIZE: u64 = 1 << 20;
+
+/// What the command line sets; wins over the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--pod-manifest-path`
+    pub pod_manifest_path: Option<PathBuf>,
+    /// `--root-dir`
+    pub root_dir: Option<PathBuf>,
+    /// `--run-dir`
+    pub run_dir: Option<PathBuf>,
+    /// `--log-dir`
+    pub log_dir: Option<PathBuf>,
+    /// `--cgroup-root`
+    pub cgroup_root: Option<String>,
+    /// `--hostname-override`
+    pub node_name: Option<String>,
+}
+
+/// A usable configuration, and what was odd about its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Complete and checked.
+    pub config: Config,
+    /// Fields that have no effect: `/etc/vetch/config.yaml: evictionHard: unknown field, it has no effect`.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no usable configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Reading the file.
+    #[error("read {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+    /// Not YAML, or a field of the wrong type.
+    #[error("understand {path}")]
+    Syntax {
+        /// Which file.
+        path: PathBuf,
+        /// Cause; names the line.
+        #[source]
+        source: serde_yaml::Error,
+    },
+    /// A value that cannot be used. `setting` is a flag, or a file with the field in it.
+    #[error("{setting}: {problem}")]
+    Value {
+        /// `--cgroup-root`, or `/etc/vetch/config.yaml: containerLogMaxFiles`.
+        setting: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+/// The file's fields (N-51, N-55, N-59, N-68), each optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct File {
+    api_version: Option<String>,
+    kind: Option<String>,
+    static_pod_path: Option<PathBuf>,
+    file_check_frequency: Option<String>,
+    container_log_max_size: Option<String>,
+    container_log_max_files: Option<u32>,
+    resolv_conf: Option<PathBuf>,
+    crash_loop_back_off: CrashLoopBackOff,
+    vetch: Own,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CrashLoopBackOff {
+    max_container_restart_period: Option<String>,
+}
+
+/// What kubelet has no field for, or only a flag.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Own {
+    root_dir: Option<PathBuf>,
+    run_dir: Option<PathBuf>,
+    log_dir: Option<PathBuf>,
+    cgroup_root: Option<String>,
+    node_name: Option<String>,
+}
+
+/// Reads the file (`/etc/vetch/config.yaml` if none is named and it exists), puts the flags on top and checks everything.
+pub fn load(file: Option<&Path>, flags: Overrides) -> Result<Loaded, ConfigError> {
+    let path = file.unwrap_or(Path::new(DEFAULT_FILE));
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(source) => {
+            return Err(ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let hostname = rustix::system::uname();
+    merge(path, &text, flags, &hostname.nodename().to_string_lossy())
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    use io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?
+        .take(MAX_FILE_SIZE)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The pure half of [`load`].
+pub(super) fn merge(
+    path: &Path,
+    text: &str,
+    flags: Overrides,
+    hostname: &str,
+) -> Result<Loaded, ConfigError> {
+    let (file, warnings) = parse(path, text)?;
+    let here = Place { path };
+    here.check_kind(&file)?;
+    let mut config = Config::new(node_name(
+        &here,
+        flags.node_name.as_deref(),
+        file.vetch.node_name.as_deref(),
+        hostname,
+    )?);
+    here.apply_values(&file, &mut config)?;
+    here.apply_paths(file, &mut config)?;
+    apply_flags(flags, &mut config)?;
+    Ok(Loaded { config, warnings })
+}
+
+fn parse(path: &Path, text: &str) -> Result<(File, Vec<String>), ConfigError> {
+    let mut warnings = Vec::new();
+    let document = serde_yaml::Deserializer::from_str(text);
+    let file: Option<File> = serde_ignored::deserialize(document, |field| {
+        // serde_ignored writes an Option on the way as `?`.
+        let field = field.to_string().replace("?.", "");
+        warnings.push(format!(
+            "{}: {field}: unknown field, it has no effect",
+            path.display()
+        ));
+    })
+    .map_err(|source| ConfigError::Syntax {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok((file.unwrap_or_default(), warnings))
+}
+
+/// The file, for messages.
+struct Place<'a> {
+    path: &'a Path,
+}
+
+impl Place<'_> {
+    fn refuse(&self, field: &str, problem: impl ToString) -> ConfigError {
+        ConfigError::Value {
+            setting: format!("{}: {field}", self.path.display()),
+            problem: problem.to_string(),
+        }
+    }
+
+    fn check_kind(&self, file: &File) -> Result<(), ConfigError> {
+        let group = file.api_version.as_deref().map(|v| v.split('/').next());
+        if !matches!(group, None | Some(Some("kubelet.config.k8s.io"))) {
+            return Err(self.refuse("apiVersion", "must be kubelet.config.k8s.io/v1beta1"));
+        }
+        match file.kind.as_deref() {
+            None | Some("KubeletConfiguration") => Ok(()),
+            Some(_) => Err(self.refuse("kind", "must be KubeletConfiguration")),
+        }
+    }
+
+    fn apply_values(&self, file: &File, config: &mut Config) -> Result<(), ConfigError> {
+        if let Some(text) = &file.file_check_frequency {
+            config.file_check_frequency = self.duration("fileCheckFrequency", text)?;
+        }
+        if let Some(text) = &file.container_log_max_size {
+            config.container_log_max_size = size(text)
+                .filter(|&bytes| bytes > 0)
+                .ok_or_else(|| self.refuse("containerLogMaxSize", BAD_SIZE))?;
+        }
+        if let Some(files) = file.container_log_max_files {
+            if files < 2 {
+                return Err(self.refuse("containerLogMaxFiles", "must be at least 2"));
+            }
+            config.container_log_max_files = files;
+        }
+        if let Some(text) = &file.crash_loop_back_off.max_container_restart_period {
+            let field = "crashLoopBackOff.maxContainerRestartPeriod";
+            let max = self.duration(field, text)?;
+            config.backoff = backoff(max).ok_or_else(|| self.refuse(field, BAD_PERIOD))?;
+        }
+        Ok(())
+    }
+
+    fn apply_paths(&self, file: File, config: &mut Config) -> Result<(), ConfigError> {
+        let own = file.vetch;
+        let paths = [
+            ("staticPodPath", file.static_pod_path, &mut config.pod_manifest_path),
+            ("resolvConf", file.resolv_conf, &mut config.resolv_conf),
+            ("vetch.rootDir", own.root_dir, &mut config.paths.root_dir),
+            ("vetch.runDir", own.run_dir, &mut config.paths.run_dir),
+            ("vetch.logDir", own.log_dir, &mut config.paths.log_dir),
+        ];
+        for (field, value, setting) in paths {
+            let Some(value) = value else { continue };
+            if !value.is_absolute() {
+                return Err(self.refuse(field, "must be an absolute path"));
+            }
+            *setting = value;
+        }
+        if let Some(root) = own.cgroup_root {
+            config.cgroup_root = cgroup(&root)
+                .ok_or_else(|| self.refuse("vetch.cgroupRoot", BAD_CGROUP))?;
+        }
+        Ok(())
+    }
+
+    fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
+        duration::parse(text)
+            .map_err(|error| self.refuse(field, error))
+            .and_then(|value| {
+                if value.is_zero() {
+                    Err(self.refuse(field, "must be more than 0"))
+                } else {
+                    Ok(value)
+                }
+            })
+    }
+}
+
+const BAD_SIZE: &str = "must be a size above 0, written like 10Mi";
+const BAD_PERIOD: &str = "must be between 1s and 300s";
+const BAD_CGROUP: &str = "must be an absolute cgroup path of plain names, such as /vetch";
+const BAD_NAME: &str =
+    "must be a host name: at most 253 letters, digits, '-' and '.', each part beginning and ending with a letter or digit";
+
+/// Relative paths of flags are taken from where we were started.
+fn apply_flags(flags: Overrides, config: &mut Config) -> Result<(), ConfigError> {
+    let paths = [
+        ("--pod-manifest-path", flags.pod_manifest_path, &mut config.pod_manifest_path),
+        ("--root-dir", flags.root_dir, &mut config.paths.root_dir),
+        ("--run-dir", flags.run_dir, &mut config.paths.run_dir),
+        ("--log-dir", flags.log_dir, &mut config.paths.log_dir),
+    ];
+    for (flag, value, setting) in paths {
+        let Some(value) = value else { continue };
+        *setting = std::path::absolute(&value).map_err(|error| refuse_flag(flag, error))?;
+    }
+    if let Some(root) = flags.cgroup_root {
+        config.cgroup_root =
+            cgroup(&root).ok_or_else(|| refuse_flag("--cgroup-root", BAD_CGROUP))?;
+    }
+    Ok(())
+}
+
+fn refuse_flag(flag: &str, problem: impl ToString) -> ConfigError {
+    ConfigError::Value {
+        setting: flag.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+/// S-74.
+fn node_name(
+    here: &Place<'_>,
+    flag: Option<&str>,
+    field: Option<&str>,
+    hostname: &str,
+) -> Result<String, ConfigError> {
+    let name = flag.or(field).unwrap_or(hostname).trim().to_lowercase();
+    if is_subdomain(&name) {
+        return Ok(name);
+    }
+    Err(match (flag, field) {
+        (Some(_), _) => refuse_flag("--hostname-override", BAD_NAME),
+        (None, Some(_)) => here.refuse("vetch.nodeName", BAD_NAME),
+        (None, None) => refuse_flag(
+            &format!("host name {hostname:?}"),
+            format!("{BAD_NAME}; choose another node name by --hostname-override"),
+        ),
+    })
+}
+
+/// DNS-1123 subdomain.
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= 253
+        && name.split('.').all(|label| {
+            !label.is_empty()
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        })
+}
+
+/// An absolute path of plain names below the root, without a trailing slash.
+fn cgroup(text: &str) -> Option<String> {
+    let path = text.strip_prefix('/')?.trim_end_matches('/');
+    let plain = |name: &str| !name.is_empty() && name != "." && name != "..";
+    path.split('/').all(plain).then(|| format!("/{path}"))
+}
+
+/// P-67: a cap below the start value becomes the start value, too.
+fn backoff(max: Duration) -> Option<BackoffCurve> {
+    let usual = BackoffCurve::default();
+    (Duration::from_secs(1)..=usual.max)
+        .contains(&max)
+        .then(|| BackoffCurve {
+            start: usual.start.min(max),
+            max,
+            ..usual
+        })
+}
+
+/// A quantity of bytes: `10Mi`, `5M`, `1048576`.
+fn size(text: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 8] = [
+        ("Ki", 1 << 10),
+        ("Mi", 1 << 20),
+        ("Gi", 1 << 30),
+        ("Ti", 1 << 40),
+        ("k", 1000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+    ];
+    let text = text.trim();
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
+        .unwrap_or((text, 1));
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}

@@ -1,0 +1,153 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::load::{Overrides, merge};
+use super::{Config, Loaded, duration};
+
+fn load(text: &str, flags: Overrides) -> Result<Loaded, String> {
+    merge(Path::new("/c.yaml"), text, flags, "Edge-1").map_err(|error| error.to_string())
+}
+
+fn config(text: &str) -> Config {
+    load(text, Overrides::default()).unwrap().config
+}
+
+fn refusal(text: &str) -> String {
+    load(text, Overrides::default()).unwrap_err()
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults_and_the_host_name() {
+    assert_eq!(config(""), Config::new("edge-1".to_owned()));
+    assert_eq!(config("# nothing\n"), config(""));
+}
+
+#[test]
+fn every_field_of_the_file_is_taken() {
+    let got = config(
+        "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: /srv/pods
+fileCheckFrequency: 1m30s
+containerLogMaxSize: 2Mi
+containerLogMaxFiles: 3
+resolvConf: /run/resolv.conf
+crashLoopBackOff:
+  maxContainerRestartPeriod: 60s
+vetch:
+  rootDir: /data/vetch
+  runDir: /run/v
+  logDir: /data/log
+  cgroupRoot: /edge/vetch/
+  nodeName: Box.Example
+",
+    );
+    let mut want = Config::new("box.example".to_owned());
+    want.pod_manifest_path = "/srv/pods".into();
+    want.file_check_frequency = Duration::from_secs(90);
+    want.container_log_max_size = 2 << 20;
+    want.container_log_max_files = 3;
+    want.resolv_conf = "/run/resolv.conf".into();
+    want.backoff.max = Duration::from_secs(60);
+    want.paths.root_dir = "/data/vetch".into();
+    want.paths.run_dir = "/run/v".into();
+    want.paths.log_dir = "/data/log".into();
+    want.cgroup_root = "/edge/vetch".to_owned();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let flags = Overrides {
+        pod_manifest_path: Some("/flag".into()),
+        node_name: Some("flag".to_owned()),
+        cgroup_root: Some("/flag".to_owned()),
+        ..Overrides::default()
+    };
+    let text = "staticPodPath: /file\nvetch: {nodeName: file, cgroupRoot: /file, runDir: /file}\n";
+    let got = load(text, flags).unwrap().config;
+    assert_eq!(got.pod_manifest_path, Path::new("/flag"));
+    assert_eq!(got.node_name, "flag");
+    assert_eq!(got.cgroup_root, "/flag");
+    assert_eq!(got.paths.run_dir, Path::new("/file"));
+}
+
+#[test]
+fn unknown_fields_are_named_with_the_file() {
+    let loaded = load("evictionHard: {}\nvetch: {rootDirr: /x}\n", Overrides::default()).unwrap();
+    assert_eq!(
+        loaded.warnings,
+        [
+            "/c.yaml: evictionHard: unknown field, it has no effect",
+            "/c.yaml: vetch.rootDirr: unknown field, it has no effect"
+        ]
+    );
+}
+
+#[test]
+fn values_that_cannot_be_used_are_refused_with_file_and_field() {
+    assert_eq!(
+        refusal("kind: Pod"),
+        "/c.yaml: kind: must be KubeletConfiguration"
+    );
+    assert_eq!(
+        refusal("containerLogMaxFiles: 1"),
+        "/c.yaml: containerLogMaxFiles: must be at least 2"
+    );
+    assert_eq!(
+        refusal("containerLogMaxSize: ten"),
+        "/c.yaml: containerLogMaxSize: must be a size above 0, written like 10Mi"
+    );
+    assert_eq!(
+        refusal("fileCheckFrequency: 20"),
+        "/c.yaml: fileCheckFrequency: \"20\" is no duration; write it like 20s, 1m30s or 250ms"
+    );
+    assert_eq!(
+        refusal("staticPodPath: pods"),
+        "/c.yaml: staticPodPath: must be an absolute path"
+    );
+    assert_eq!(
+        refusal("crashLoopBackOff: {maxContainerRestartPeriod: 301s}"),
+        "/c.yaml: crashLoopBackOff.maxContainerRestartPeriod: must be between 1s and 300s"
+    );
+    for root in ["vetch", "/", "/a/../b", "/a//b"] {
+        let message = refusal(&format!("vetch: {{cgroupRoot: {root}}}"));
+        assert!(message.starts_with("/c.yaml: vetch.cgroupRoot: "), "{message}");
+    }
+}
+
+/// P-67.
+#[test]
+fn a_cap_below_the_first_delay_becomes_the_first_delay() {
+    let backoff = config("crashLoopBackOff: {maxContainerRestartPeriod: 3s}").backoff;
+    assert_eq!(backoff.start, Duration::from_secs(3));
+    assert_eq!(backoff.max, Duration::from_secs(3));
+}
+
+/// S-74.
+#[test]
+fn a_host_name_that_is_no_node_name_is_refused_with_the_way_out() {
+    let refused = merge(Path::new("/c.yaml"), "", Overrides::default(), "my_box").unwrap_err();
+    let message = refused.to_string();
+    assert!(message.starts_with("host name \"my_box\": "), "{message}");
+    assert!(message.contains("--hostname-override"), "{message}");
+}
+
+#[test]
+fn durations_are_read_as_go_writes_them() {
+    let cases = [
+        ("20s", 20_000),
+        ("1m30s", 90_000),
+        ("1.5h", 5_400_000),
+        ("250ms", 250),
+        ("2h0m0s", 7_200_000),
+        ("0", 0),
+        ("0s", 0),
+    ];
+    for (text, millis) in cases {
+        assert_eq!(duration::parse(text), Ok(Duration::from_millis(millis)), "{text}");
+    }
+    for text in ["", "20", "s", "-1s", "1x", "1s2", "1..2s", "99999999999999999999h"] {
+        assert!(duration::parse(text).is_err(), "{text}");
+    }
+}
