@@ -148,7 +148,10 @@ fn manifests_in(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
 
 /// One diagnostic a line, with its severity in front.
 pub fn lines(diagnostics: &[Diagnostic]) -> String {
-    diagnostics.iter().map(|d| format!("{}\n", line(d))).collect()
+    diagnostics
+        .iter()
+        .map(|d| format!("{}\n", line(d)))
+        .collect()
 }
 
 /// `error: web.yaml:3: spec.containers: …`

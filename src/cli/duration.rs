@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use crate::config::duration::{BadDuration, parse};
+pub use crate::config::duration::parse;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::agent::AgentError;
+use crate::api::client::ClientError;
 use crate::config::ConfigError;
 
 /// Why a command failed.
@@ -33,6 +34,15 @@ pub enum CliError {
     /// The agent could not start or go on.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// Asking the agent.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// No such pod, container, …
+    #[error("{0}")]
+    NotFound(String),
+    /// A wait ended without success.
+    #[error("{0}")]
+    TimedOut(String),
     /// A value could not be turned into JSON or YAML: our bug.
     #[error("print as {format}")]
     Render {
@@ -55,6 +65,9 @@ impl CliError {
             | Self::Io { .. }
             | Self::Config(_)
             | Self::Agent(_)
+            | Self::Client(_)
+            | Self::NotFound(_)
+            | Self::TimedOut(_)
             | Self::Render { .. } => ExitCode::FAILURE,
         }
     }

@@ -6,14 +6,21 @@
 mod agent;
 mod check;
 mod completion;
+mod describe;
 mod duration;
 mod error;
+mod get;
 mod output;
+mod plan;
 mod role;
+mod select;
+mod status;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
 mod version;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,7 +57,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Agent(agent::Args),
+    Get(get::Args),
+    Describe(describe::Args),
+    Wait(wait::Args),
+    Plan(plan::Args),
     Check(check::Args),
+    Status(status::Args),
     Completion(completion::Args),
     Version(version::Args),
 }
@@ -88,7 +100,12 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode, CliError> {
     match command {
         Command::Agent(args) => agent::run(args),
+        Command::Get(args) => get::run(args),
+        Command::Describe(args) => describe::run(&args),
+        Command::Wait(args) => wait::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Version(args) => version::run(&args),
     }

@@ -48,7 +48,11 @@ fn ages_are_shown_as_kubectl_shows_them() {
         (8 * 365 * 24 * H, "8y"),
     ];
     for (seconds, text) in cases {
-        assert_eq!(duration::human(Duration::from_secs(seconds)), text, "{seconds}");
+        assert_eq!(
+            duration::human(Duration::from_secs(seconds)),
+            text,
+            "{seconds}"
+        );
     }
 }
 
@@ -57,4 +61,10 @@ fn columns_are_aligned_and_lines_have_no_trailing_blanks() {
     let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
     let text = table::render(&[row(["NAME", "READY", "X"]), row(["é", "1/1", ""])]);
     assert_eq!(text, "NAME   READY   X\né      1/1\n");
+}
+
+#[test]
+fn the_hidden_roles_are_not_advertised() {
+    let help = Cli::command().render_long_help().to_string();
+    assert!(!help.contains("holder"), "{help}");
 }

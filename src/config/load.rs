@@ -218,7 +218,11 @@ impl Place<'_> {
     fn apply_paths(&self, file: File, config: &mut Config) -> Result<(), ConfigError> {
         let own = file.vetch;
         let paths = [
-            ("staticPodPath", file.static_pod_path, &mut config.pod_manifest_path),
+            (
+                "staticPodPath",
+                file.static_pod_path,
+                &mut config.pod_manifest_path,
+            ),
             ("resolvConf", file.resolv_conf, &mut config.resolv_conf),
             ("vetch.rootDir", own.root_dir, &mut config.paths.root_dir),
             ("vetch.runDir", own.run_dir, &mut config.paths.run_dir),
@@ -232,8 +236,8 @@ impl Place<'_> {
             *setting = value;
         }
         if let Some(root) = own.cgroup_root {
-            config.cgroup_root = cgroup(&root)
-                .ok_or_else(|| self.refuse("vetch.cgroupRoot", BAD_CGROUP))?;
+            config.cgroup_root =
+                cgroup(&root).ok_or_else(|| self.refuse("vetch.cgroupRoot", BAD_CGROUP))?;
         }
         Ok(())
     }
@@ -254,13 +258,16 @@ impl Place<'_> {
 const BAD_SIZE: &str = "must be a size above 0, written like 10Mi";
 const BAD_PERIOD: &str = "must be between 1s and 300s";
 const BAD_CGROUP: &str = "must be an absolute cgroup path of plain names, such as /vetch";
-const BAD_NAME: &str =
-    "must be a host name: at most 253 letters, digits, '-' and '.', each part beginning and ending with a letter or digit";
+const BAD_NAME: &str = "must be a host name: at most 253 letters, digits, '-' and '.', each part beginning and ending with a letter or digit";
 
 /// Relative paths of flags are taken from where we were started.
 fn apply_flags(flags: Overrides, config: &mut Config) -> Result<(), ConfigError> {
     let paths = [
-        ("--pod-manifest-path", flags.pod_manifest_path, &mut config.pod_manifest_path),
+        (
+            "--pod-manifest-path",
+            flags.pod_manifest_path,
+            &mut config.pod_manifest_path,
+        ),
         ("--root-dir", flags.root_dir, &mut config.paths.root_dir),
         ("--run-dir", flags.run_dir, &mut config.paths.run_dir),
         ("--log-dir", flags.log_dir, &mut config.paths.log_dir),

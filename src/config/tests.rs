@@ -74,7 +74,11 @@ fn flags_win_over_the_file() {
 
 #[test]
 fn unknown_fields_are_named_with_the_file() {
-    let loaded = load("evictionHard: {}\nvetch: {rootDirr: /x}\n", Overrides::default()).unwrap();
+    let loaded = load(
+        "evictionHard: {}\nvetch: {rootDirr: /x}\n",
+        Overrides::default(),
+    )
+    .unwrap();
     assert_eq!(
         loaded.warnings,
         [
@@ -112,7 +116,10 @@ fn values_that_cannot_be_used_are_refused_with_file_and_field() {
     );
     for root in ["vetch", "/", "/a/../b", "/a//b"] {
         let message = refusal(&format!("vetch: {{cgroupRoot: {root}}}"));
-        assert!(message.starts_with("/c.yaml: vetch.cgroupRoot: "), "{message}");
+        assert!(
+            message.starts_with("/c.yaml: vetch.cgroupRoot: "),
+            "{message}"
+        );
     }
 }
 
@@ -145,9 +152,22 @@ fn durations_are_read_as_go_writes_them() {
         ("0s", 0),
     ];
     for (text, millis) in cases {
-        assert_eq!(duration::parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        assert_eq!(
+            duration::parse(text),
+            Ok(Duration::from_millis(millis)),
+            "{text}"
+        );
     }
-    for text in ["", "20", "s", "-1s", "1x", "1s2", "1..2s", "99999999999999999999h"] {
+    for text in [
+        "",
+        "20",
+        "s",
+        "-1s",
+        "1x",
+        "1s2",
+        "1..2s",
+        "99999999999999999999h",
+    ] {
         assert!(duration::parse(text).is_err(), "{text}");
     }
 }
