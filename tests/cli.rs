@@ -1,0 +1,208 @@
+//! The built binary, as a person calls it: exit codes, streams, help and completion. No root, no agent.
+
+use std::process::{Command, Output, Stdio};
+
+fn vetch(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("start vetch")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("an exit code")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("text")
+}
+
+#[test]
+fn wrong_usage_is_64_and_goes_to_stderr() {
+    for args in [
+        &[][..],
+        &["frobnicate"],
+        &["get"],
+        &["get", "nodes"],
+        &["get", "pods", "--frob"],
+        &["describe", "node", "x"],
+        &["wait", "--for=rain", "pod/web"],
+        &["wait", "--for=delete"],
+        &["check"],
+    ] {
+        let output = vetch(args);
+        assert_eq!(code(&output), 64, "{args:?}");
+        assert_eq!(stdout(&output), "", "{args:?}");
+        assert_ne!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn help_is_data_and_names_every_verb() {
+    let output = vetch(&["--help"]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(stderr(&output), "");
+    let verbs: Vec<&str> = stdout(&output)
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(
+        verbs,
+        [
+            "agent",
+            "get",
+            "describe",
+            "wait",
+            "plan",
+            "check",
+            "status",
+            "completion",
+            "version",
+            "help"
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_verb_suggests_the_right_one() {
+    let output = vetch(&["descibe", "pod", "web"]);
+    assert!(
+        stderr(&output).contains("'describe'"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_repeated_flag_is_taken_from_its_last_place() {
+    let output = vetch(&["get", "pods", "--run-dir", "/first", "--run-dir", "/last"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("/last/agent.sock"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn without_an_agent_one_line_says_so() {
+    for args in [
+        &["get", "pods"][..],
+        &["describe", "pod", "web"],
+        &["plan"],
+        &["status"],
+    ] {
+        let output = vetch(&[args, &["--run-dir", "/nowhere"]].concat());
+        assert_eq!(code(&output), 1, "{args:?}");
+        assert_eq!(
+            stderr(&output),
+            "vetch: no agent answers on /nowhere/agent.sock; is `vetch agent` running?\n",
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn waiting_for_an_agent_that_never_comes_ends_with_the_timeout() {
+    let output = vetch(&[
+        "wait",
+        "--for=condition=Ready",
+        "--all",
+        "--timeout",
+        "0",
+        "--run-dir",
+        "/nowhere",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("timed out"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_closed_pipe_ends_the_output_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .args(["completion", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start vetch");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("wait for vetch");
+    assert_eq!(stderr(&output), "");
+    assert_eq!(code(&output), 0);
+}
+
+#[test]
+fn completion_is_made_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = vetch(&["completion", shell]);
+        assert_eq!(code(&output), 0, "{shell}");
+        assert!(stdout(&output).contains("describe"), "{shell}");
+    }
+}
+
+#[test]
+fn the_version_is_one_line_or_json() {
+    let text = vetch(&["version"]);
+    assert!(
+        stdout(&text).starts_with(concat!("vetch ", env!("CARGO_PKG_VERSION"), " (linux/")),
+        "{}",
+        stdout(&text)
+    );
+    let json: serde_json::Value =
+        serde_json::from_slice(&vetch(&["version", "-o", "json"]).stdout).expect("JSON");
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_node_name_that_is_none_is_refused_before_anything_is_touched() {
+    let output = vetch(&[
+        "agent",
+        "--config",
+        "/dev/null",
+        "--hostname-override",
+        "my_box",
+    ]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("--hostname-override: must be a host name"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// No interpreter and no library: the test build is made the way the release is.
+#[test]
+fn the_binary_is_static() {
+    let elf = std::fs::read(env!("CARGO_BIN_EXE_vetch")).expect("read the binary");
+    let headers = program_header_types(&elf);
+    assert!(headers.contains(&1), "no PT_LOAD in {headers:?}");
+    assert!(!headers.contains(&3), "PT_INTERP in {headers:?}");
+}
+
+/// `p_type` of every program header of a little-endian ELF file.
+fn program_header_types(elf: &[u8]) -> Vec<u32> {
+    let number = |at: usize, bytes: usize| {
+        elf[at..at + bytes]
+            .iter()
+            .rev()
+            .fold(0usize, |n, byte| (n << 8) | usize::from(*byte))
+    };
+    assert_eq!(&elf[..4], b"\x7fELF");
+    let wide = elf[4] == 2;
+    let (start, size, count) = if wide {
+        (number(32, 8), number(54, 2), number(56, 2))
+    } else {
+        (number(28, 4), number(42, 2), number(44, 2))
+    };
+    (0..count)
+        .map(|index| u32::try_from(number(start + index * size, 4)).expect("32 bits"))
+        .collect()
+}
