@@ -6,9 +6,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
+mod absorb;
+mod backoff;
+mod conditions;
+mod container;
+mod container_status;
+mod events;
+mod history;
+mod notes;
+mod outcome;
+mod pass;
+mod qos;
+mod run;
+mod sandbox;
+mod status;
+#[cfg(test)]
+mod tests;
+
 use crate::config::BackoffCurve;
-use crate::holder::proto::{ContainerRecord, Exit, PodRecord, Stamp};
+use crate::holder::proto::{ContainerRecord, PodRecord, Stamp};
 use crate::pod::{PodUid, StaticPod};
+
+pub use history::{
+    Backoff, ContainerHistory, Ending, EndingCause, Finished, History, LiveInstance, PastInstance,
+    PodHistory,
+};
+pub use qos::{QosClass, pod_cgroup, qos_class};
 
 /// The present moment on both clocks.
 pub type Now = Stamp;
@@ -95,83 +118,6 @@ pub struct StartProblem {
     pub failures: u32,
 }
 
-/// What the plan remembers between passes; persisted by the agent when it changes (D-9).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct History {
-    /// By UID; an entry goes when its pod is neither desired nor observed.
-    pub pods: BTreeMap<PodUid, PodHistory>,
-}
-
-/// Memory of one pod.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PodHistory {
-    /// status.startTime: when this UID was first planned.
-    pub start_time: jiff::Timestamp,
-    /// Next sandbox attempt (P-31).
-    #[serde(default)]
-    pub next_attempt: u32,
-    /// By container name.
-    #[serde(default)]
-    pub containers: BTreeMap<String, ContainerHistory>,
-    /// Set once when the pod reached a terminal phase (P-111, P-114).
-    #[serde(default)]
-    pub finished: Option<Finished>,
-    /// Last transition of each condition: type → (status, time).
-    #[serde(default)]
-    pub conditions: BTreeMap<String, (bool, jiff::Timestamp)>,
-}
-
-/// A terminal phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Finished {
-    /// All containers exited 0.
-    Succeeded,
-    /// Some did not.
-    Failed,
-}
-
-/// Memory of one container over its instances.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ContainerHistory {
-    /// The newest exited instance.
-    #[serde(default)]
-    pub last: Option<PastInstance>,
-    /// The exited instance before that (lastState of an exited one, P-132).
-    #[serde(default)]
-    pub previous: Option<PastInstance>,
-    /// P-64: current delay.
-    #[serde(default)]
-    pub backoff: Option<Backoff>,
-}
-
-/// An instance that ended; enough to show it without its holder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PastInstance {
-    /// Container id.
-    pub id: String,
-    /// Its restart count.
-    pub restart_count: u32,
-    /// `containers[].image` as written.
-    pub image: String,
-    /// Image id.
-    pub image_id: String,
-    /// P-40.
-    pub hash: String,
-    /// How it ended.
-    pub exit: Exit,
-}
-
-/// Where a container stands on the back-off curve. Meaningless in another boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backoff {
-    /// Current delay in ms.
-    pub delay_ms: u64,
-    /// When it was last advanced, CLOCK_BOOTTIME ms.
-    pub advanced_at_boot_ms: u64,
-    /// Boot id.
-    pub boot_id: String,
-}
-
 /// Fixed facts of node and configuration that decisions need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
@@ -204,7 +150,8 @@ pub enum Action {
         /// P-47.
         restart_count: u32,
     },
-    /// Ask the holder to stop an instance with the stop signal of its image.
+    /// Ask the holder to stop an instance with the stop signal of its image. Said again in each pass until the holder
+    /// reports the instance as stopping: asking twice is harmless.
     StopContainer {
         /// Pod.
         uid: PodUid,
@@ -234,7 +181,8 @@ pub enum Action {
         /// Pod.
         uid: PodUid,
     },
-    /// The pod is gone for good: remove its durable directory and its logs.
+    /// The pod is gone for good: remove its durable directory and its logs. A [`Action::StartSandbox`] of the same UID may
+    /// follow in the same plan (S-160), so they have to be out of the way (renamed into the trash) when this returns.
     ForgetPod {
         /// Pod.
         uid: PodUid,
@@ -288,11 +236,16 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// To record (also those that say nothing new: the recorder counts repeats).
     pub events: Vec<Event>,
+    /// When each waiting container is due to start again: (pod, container) → CLOCK_BOOTTIME ms.
+    pub restarts: BTreeMap<(PodUid, String), u64>,
     /// Every pod, desired or still ending, with its full status, as an API server would show it.
     pub pods: BTreeMap<PodUid, Pod>,
 }
 
 /// Plans one pass.
+///
+/// Level, not edge: with the same input it says the same again, but announces each event only once. Nothing in the
+/// history is there because it was asked for, except that a stop was ours ([`LiveInstance::interrupted`]).
 pub fn plan(
     desired: &Desired,
     observed: &Observed,
@@ -300,12 +253,37 @@ pub fn plan(
     rules: &Rules,
     now: Now,
 ) -> Plan {
-    let _ = (desired, observed, history, rules, now);
-    unimplemented!("room plan")
+    let world = pass::World {
+        desired,
+        observed,
+        rules,
+        now,
+    };
+    let mut out = outcome::Outcome::new(history.clone());
+    let uids: BTreeSet<&PodUid> = desired
+        .keys()
+        .chain(observed.sandboxes.keys())
+        .chain(history.pods.keys())
+        .collect();
+    for uid in uids {
+        pass::plan_pod(world, uid, &mut out);
+    }
+    out.finish()
+}
+
+/// The wall time of a moment on CLOCK_BOOTTIME, such as one of [`Plan::restarts`].
+pub fn wall_time(boot_ms: u64, now: Now) -> jiff::Timestamp {
+    let ahead_ms = i64::try_from(boot_ms.saturating_sub(now.boot_ms)).unwrap_or(i64::MAX);
+    now.wall
+        .checked_add(jiff::SignedDuration::from_millis(ahead_ms))
+        .unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// P-40: 8 hex digits of FNV-1a over a container's name and image.
 pub fn container_hash(name: &str, image: &str) -> String {
-    let _ = (name, image);
-    unimplemented!("room plan")
+    let bytes = name.bytes().chain([0]).chain(image.bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    format!("{hash:08x}")
 }

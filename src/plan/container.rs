@@ -1,0 +1,223 @@
+//! One container's state machine. Init containers, sidecars and probes join here: an init container is judged by the same
+//! function with its own policy, a probe's verdict turns `Running` into a stop.
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::events::Announcement;
+use super::pass::PodView;
+use super::{
+    ContainerHistory, ImagePresence, PastInstance, SandboxState, StartProblem, backoff,
+    container_hash, notes,
+};
+use crate::holder::proto::InstanceState;
+
+/// What is to be done about one container now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It runs (or an instance was left running and its holder has not been heard yet). Its exit leads on.
+    Running,
+    /// It was told to stop. Its exit leads on.
+    Stopping,
+    /// A create request is in flight. Its outcome, an instance or a problem, leads on.
+    Creating,
+    /// Create and start it. The request in flight leads on.
+    Start {
+        /// P-47.
+        restart_count: u32,
+    },
+    /// It should run but must wait. The due time, or news about its image, leads on.
+    Wait(Wait),
+    /// It ended and is not restarted. Final, unless its definition changes while the pod lives.
+    Done,
+}
+
+/// Why a container waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// P-150…P-155.
+    pub(super) reason: String,
+    /// For `state.waiting.message`.
+    pub(super) message: Option<String>,
+    /// For `vetch describe`.
+    pub(super) note: String,
+    /// When it may be tried again without other news.
+    pub(super) due_boot_ms: Option<u64>,
+    /// To be announced once.
+    pub(super) announcement: Option<Announcement>,
+}
+
+/// P-40.
+pub(super) fn hash(container: &Container) -> String {
+    container_hash(&container.name, image(container))
+}
+
+/// The image as written.
+pub(super) fn image(container: &Container) -> &str {
+    container.image.as_deref().unwrap_or_default()
+}
+
+/// P-41: decides about one container from its history and what is in flight.
+pub(super) fn judge(
+    view: &PodView<'_>,
+    container: &Container,
+    past: Option<&ContainerHistory>,
+) -> Verdict {
+    if past.is_some_and(|p| p.current.is_some()) {
+        return live(view, container);
+    }
+    if is_creating(view, &container.name) {
+        return Verdict::Creating;
+    }
+    let last = past.and_then(|p| p.last.as_ref());
+    if last.is_some_and(|last| !should_restart(view, last)) {
+        return Verdict::Done;
+    }
+    let wait = past
+        .and_then(|p| back_off(view, container, p))
+        .or_else(|| image_trouble(view, container))
+        .or_else(|| problem(view, container));
+    match wait {
+        Some(wait) => Verdict::Wait(wait),
+        None => Verdict::Start {
+            restart_count: last.map_or(0, |last| last.restart_count.saturating_add(1)),
+        },
+    }
+}
+
+fn live(view: &PodView<'_>, container: &Container) -> Verdict {
+    let Some(SandboxState::Ready { containers, .. }) = view.sandbox.map(|s| &s.state) else {
+        return Verdict::Running;
+    };
+    let newest = containers.iter().rfind(|r| r.name == container.name);
+    match newest.map(|r| &r.state) {
+        Some(InstanceState::Stopping { .. }) => Verdict::Stopping,
+        Some(InstanceState::Running { .. } | InstanceState::Exited(_)) | None => Verdict::Running,
+    }
+}
+
+fn is_creating(view: &PodView<'_>, name: &str) -> bool {
+    match view.sandbox.map(|s| &s.state) {
+        Some(SandboxState::Ready { creating, .. }) => creating.contains(name),
+        Some(SandboxState::Starting | SandboxState::Dead { .. }) | None => false,
+    }
+}
+
+/// P-62, and what did not end by itself is always started anew.
+fn should_restart(view: &PodView<'_>, last: &PastInstance) -> bool {
+    let policy = view
+        .pod
+        .pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.restart_policy.as_deref());
+    last.interrupted
+        || match policy {
+            Some("Never") => false,
+            Some("OnFailure") => last.exit.code != 0,
+            // Validation lets only `Always` through beside these.
+            Some(_) | None => true,
+        }
+}
+
+/// P-64…P-71.
+fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) -> Option<Wait> {
+    let last = past
+        .last
+        .as_ref()
+        .filter(|last| last.hash == hash(container))?;
+    let backoff = past.backoff.as_ref()?;
+    let due = backoff::due_boot_ms(backoff, view.world.rules)?;
+    (due > view.world.now.boot_ms).then(|| {
+        let pod = format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.uid);
+        let name = &container.name;
+        let delay = notes::go_duration(backoff.delay_ms);
+        Wait {
+            reason: "CrashLoopBackOff".to_owned(),
+            message: Some(format!(
+                "back-off {delay} restarting failed container={name} pod={pod}"
+            )),
+            note: notes::back_off(view, due, last),
+            due_boot_ms: Some(due),
+            announcement: Some(
+                Announcement::warning(
+                    format!("BackOff {}", last.id),
+                    "BackOff",
+                    format!("Back-off restarting failed container {name} in pod {pod}"),
+                )
+                .about(name),
+            ),
+        }
+    })
+}
+
+/// P-151, P-152. No timer: an import is news.
+fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
+    let image = image(container);
+    let policy = container.image_pull_policy.as_deref();
+    let (reason, message) = match view.world.observed.images.get(image) {
+        Some(ImagePresence::Present(_)) => return None,
+        None => return Some(unknown_image(image)),
+        Some(ImagePresence::InvalidName(why)) => (
+            "InvalidImageName",
+            format!("image {image:?} is not a valid image name: {why}"),
+        ),
+        Some(ImagePresence::Absent) => (
+            if policy == Some("Never") {
+                "ErrImageNeverPull"
+            } else {
+                "ErrImagePull"
+            },
+            format!(
+                "image {image:?} is not in the local store; load it with: vetch image import FILE"
+            ),
+        ),
+    };
+    let (event, text) = match reason {
+        "ErrImageNeverPull" => (reason, message.clone()),
+        "InvalidImageName" => ("InspectFailed", message.clone()),
+        _ => (
+            "Failed",
+            format!("Failed to pull image {image:?}: {message}"),
+        ),
+    };
+    Some(Wait {
+        reason: reason.to_owned(),
+        note: message.clone(),
+        message: Some(message),
+        due_boot_ms: None,
+        announcement: Some(
+            Announcement::warning(format!("{reason} {image}"), event, text).about(&container.name),
+        ),
+    })
+}
+
+fn unknown_image(image: &str) -> Wait {
+    Wait {
+        reason: "ContainerCreating".to_owned(),
+        message: None,
+        note: format!("image {image:?} is being looked up"),
+        due_boot_ms: None,
+        announcement: None,
+    }
+}
+
+/// P-133, P-153, P-154.
+fn problem(view: &PodView<'_>, container: &Container) -> Option<Wait> {
+    let key = (view.uid.clone(), container.name.clone());
+    let problem: &StartProblem = view.world.observed.start_problems.get(&key)?;
+    let due = backoff::retry_container_at(problem);
+    (due > view.world.now.boot_ms).then(|| Wait {
+        reason: problem.reason.clone(),
+        message: Some(problem.message.clone()),
+        note: notes::start_problem(view, due, problem),
+        due_boot_ms: Some(due),
+        announcement: Some(
+            Announcement::warning(
+                format!("{} {}", problem.reason, problem.at_boot_ms),
+                "Failed",
+                format!("Error: {}", problem.message),
+            )
+            .about(&container.name),
+        ),
+    })
+}

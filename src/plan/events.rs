@@ -1,0 +1,144 @@
+//! Kubernetes events, with kubelet's names and texts (J-67). Each is made on a transition only: the history remembers
+//! what was announced.
+
+use super::outcome::Outcome;
+use super::pass::PodView;
+use super::{Event, PodHistory, StartProblem};
+use crate::holder::proto::{ContainerRecord, InstanceState};
+
+/// A trouble that is worth an event once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Announcement {
+    key: String,
+    container: Option<String>,
+    reason: &'static str,
+    message: String,
+}
+
+impl Announcement {
+    /// A trouble of the pod. Another `key` is another trouble.
+    pub(super) fn warning(key: String, reason: &'static str, message: String) -> Self {
+        Self {
+            key,
+            container: None,
+            reason,
+            message,
+        }
+    }
+
+    /// The same of a container.
+    pub(super) fn about(self, container: &str) -> Self {
+        Self {
+            container: Some(container.to_owned()),
+            ..self
+        }
+    }
+}
+
+/// Makes the event unless it was the last one announced.
+pub(super) fn announce(
+    view: &PodView<'_>,
+    announced: &mut Option<String>,
+    news: &Announcement,
+    out: &mut Outcome,
+) {
+    if announced.as_ref() == Some(&news.key) {
+        return;
+    }
+    *announced = Some(news.key.clone());
+    out.events.push(Event {
+        container: news.container.clone(),
+        warning: true,
+        ..event(view, news.reason, news.message.clone())
+    });
+}
+
+/// P-46: an instance was seen for the first time; P-163: it may never have run.
+pub(super) fn appeared(view: &PodView<'_>, record: &ContainerRecord) -> Vec<Event> {
+    let about = |event: Event| Event {
+        container: Some(record.name.clone()),
+        ..event
+    };
+    let last = match &record.state {
+        InstanceState::Exited(exit) if exit.started_at.is_none() => {
+            let cause = exit.message.as_deref().unwrap_or(&exit.reason);
+            Event {
+                warning: true,
+                ..event(view, "Failed", format!("Error: {cause}"))
+            }
+        }
+        InstanceState::Running { .. }
+        | InstanceState::Stopping { .. }
+        | InstanceState::Exited(_) => event(view, "Started", "Container started".to_owned()),
+    };
+    let image = &record.image;
+    let pulled = format!("Container image {image:?} already present on machine");
+    vec![
+        about(event(view, "Pulled", pulled)),
+        about(event(view, "Created", "Container created".to_owned())),
+        about(last),
+    ]
+}
+
+/// P-84.
+pub(super) fn killing(view: &PodView<'_>, container: &str, message: &str) -> Event {
+    Event {
+        container: Some(container.to_owned()),
+        ..event(view, "Killing", message.to_owned())
+    }
+}
+
+/// P-33: the sandbox before `attempt` is lost.
+pub(super) fn sandbox_changed(attempt: u32) -> Announcement {
+    Announcement::warning(
+        format!("SandboxChanged {attempt}"),
+        "SandboxChanged",
+        "Pod sandbox changed, it will be killed and re-created.".to_owned(),
+    )
+}
+
+/// P-35.
+pub(super) fn sandbox_failed(problem: &StartProblem) -> Announcement {
+    Announcement::warning(
+        format!("FailedCreatePodSandBox {}", problem.at_boot_ms),
+        "FailedCreatePodSandBox",
+        format!("Failed to create pod sandbox: {}", problem.message),
+    )
+}
+
+/// D-10: the remarks about a document, once for each document.
+pub(super) fn ignored_fields(view: &PodView<'_>, memory: &mut PodHistory) -> Option<Event> {
+    let hash = &view.pod.document_hash;
+    if memory.announced_document.as_ref() == Some(hash) {
+        return None;
+    }
+    memory.announced_document = Some(hash.clone());
+    let message = remarks(view)?;
+    Some(Event {
+        warning: true,
+        ..event(view, "ManifestWarning", message)
+    })
+}
+
+/// What is ignored or doubtful in the pod's manifest, in one text.
+pub(super) fn remarks(view: &PodView<'_>) -> Option<String> {
+    let texts: Vec<String> = view
+        .pod
+        .diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+fn event(view: &PodView<'_>, reason: &str, message: String) -> Event {
+    Event {
+        uid: view.uid.clone(),
+        namespace: view.pod.namespace().to_owned(),
+        name: view.pod.name().to_owned(),
+        container: None,
+        warning: false,
+        reason: reason.to_owned(),
+        message,
+    }
+}

@@ -1,0 +1,192 @@
+//! One pod's pass: what is it to become, and what is the next step there?
+
+use super::outcome::Outcome;
+use super::run::Verdicts;
+use super::{
+    Action, Desired, Ending, EndingCause, Note, Now, Observed, PodHistory, Rules, Sandbox,
+    SandboxState, absorb, events, run, sandbox, status,
+};
+use crate::pod::{PodUid, StaticPod};
+
+/// Everything a pass may read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct World<'a> {
+    pub(super) desired: &'a Desired,
+    pub(super) observed: &'a Observed,
+    pub(super) rules: &'a Rules,
+    pub(super) now: Now,
+}
+
+/// One pod in the world.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PodView<'a> {
+    pub(super) world: World<'a>,
+    pub(super) uid: &'a PodUid,
+    /// As desired, else as it was started.
+    pub(super) pod: &'a StaticPod,
+    pub(super) sandbox: Option<&'a Sandbox>,
+    pub(super) goal: Goal,
+}
+
+impl PodView<'_> {
+    /// A reason that concerns the whole pod.
+    pub(super) fn note(&self, text: impl Into<String>) -> Note {
+        Note {
+            uid: self.uid.clone(),
+            container: None,
+            text: text.into(),
+        }
+    }
+}
+
+/// What a pod is to become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// Its containers run, as far as policy allows.
+    Run,
+    /// It stays as it is: no source wants it, but not every source has delivered yet (S-162).
+    Hold,
+    /// It goes.
+    End(EndingCause),
+    /// It has finished: its sandbox goes, its status stays.
+    Rest,
+}
+
+/// Plans one pod.
+pub(super) fn plan_pod(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
+    let sandbox = world.observed.sandboxes.get(uid);
+    let wanted = world.desired.get(uid);
+    let Some(pod) = wanted.or(sandbox.map(|s| &s.record.pod)) else {
+        return forget(world, uid, out);
+    };
+    let mut memory = recall(world, pod, out);
+    let mut view = PodView {
+        world,
+        uid,
+        pod,
+        sandbox,
+        goal: goal(world, uid, &memory),
+    };
+    note_ending(&view, &mut memory);
+    out.events
+        .extend(events::ignored_fields(&view, &mut memory));
+    absorb::absorb(&view, &mut memory, out);
+    let mut verdicts = run::verdicts(&view, &memory);
+    if view.goal == Goal::Run && run::is_over(&verdicts) {
+        memory.finished = Some(run::result(&verdicts, &memory));
+        view.goal = Goal::Rest;
+        verdicts = Verdicts::new();
+    }
+    step(&view, &mut memory, &verdicts, out);
+    let shown = status::pod_with_status(&view, &mut memory, &verdicts);
+    out.pods.insert(uid.clone(), shown);
+    out.history.pods.insert(uid.clone(), memory);
+}
+
+/// A pod that is only history: dropped as soon as every source has had its say.
+fn forget(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
+    if !world.observed.sources_ready {
+        return;
+    }
+    if let Some(memory) = out.history.pods.remove(uid) {
+        out.actions.push(forget_action(uid, memory));
+    }
+}
+
+fn forget_action(uid: &PodUid, memory: PodHistory) -> Action {
+    Action::ForgetPod {
+        uid: uid.clone(),
+        namespace: memory.namespace,
+        name: memory.name,
+    }
+}
+
+/// The pod's memory; a new one for a new pod, and for one that came back after its removal (S-160).
+fn recall(world: World<'_>, pod: &StaticPod, out: &mut Outcome) -> PodHistory {
+    let uid = &pod.uid;
+    let old = out.history.pods.remove(uid);
+    let came_back = !world.observed.stopping_all && !world.observed.sandboxes.contains_key(uid);
+    match old {
+        Some(memory) if came_back && is_removed(&memory) => {
+            out.actions.push(forget_action(uid, memory));
+            new_memory(world, pod)
+        }
+        Some(memory) => memory,
+        None => new_memory(world, pod),
+    }
+}
+
+fn new_memory(world: World<'_>, pod: &StaticPod) -> PodHistory {
+    PodHistory {
+        namespace: pod.namespace().to_owned(),
+        name: pod.name().to_owned(),
+        start_time: world.now.wall,
+        ..PodHistory::default()
+    }
+}
+
+fn is_removed(memory: &PodHistory) -> bool {
+    memory
+        .ending
+        .is_some_and(|ending| ending.cause == EndingCause::Removed)
+}
+
+fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
+    let is_unwanted = !world.desired.contains_key(uid);
+    if is_removed(memory) || (is_unwanted && world.observed.sources_ready) {
+        Goal::End(EndingCause::Removed)
+    } else if world.observed.stopping_all {
+        Goal::End(EndingCause::AgentStop)
+    } else if is_unwanted {
+        Goal::Hold
+    } else if memory.finished.is_some() {
+        Goal::Rest
+    } else {
+        Goal::Run
+    }
+}
+
+/// Remembers since when the pod is being ended; forgets an end of all pods that an earlier agent was told.
+fn note_ending(view: &PodView<'_>, memory: &mut PodHistory) {
+    match view.goal {
+        Goal::End(cause) if view.sandbox.is_some() => {
+            let since = memory.ending.map_or(view.world.now.wall, |e| e.since);
+            memory.ending = Some(Ending { since, cause });
+        }
+        Goal::End(_) => {}
+        Goal::Run | Goal::Hold | Goal::Rest => memory.ending = None,
+    }
+}
+
+/// The next step from where the sandbox stands to the goal.
+fn step(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts, out: &mut Outcome) {
+    let state = view.sandbox.map(|s| &s.state);
+    match (view.goal, state) {
+        (Goal::Run, None) => sandbox::start(view, memory, out),
+        (Goal::Run, Some(SandboxState::Ready { .. })) => run::run(view, memory, verdicts, out),
+        (Goal::Run, Some(SandboxState::Dead { .. })) => sandbox::replace(view, memory, out),
+        (Goal::End(_) | Goal::Rest, Some(SandboxState::Ready { .. })) => {
+            sandbox::wind_down(view, memory, out);
+        }
+        (Goal::End(_) | Goal::Rest, Some(SandboxState::Dead { .. })) => sandbox::clean(view, out),
+        (Goal::End(_), None) => out
+            .notes
+            .push(view.note("ended, because all pods are ended")),
+        (Goal::Rest, None) => out.notes.push(view.note(finished_text(memory))),
+        (Goal::Run | Goal::End(_) | Goal::Rest, Some(SandboxState::Starting)) => {
+            out.notes.push(view.note("its holder is starting"));
+        }
+        (Goal::Hold, None | Some(_)) => out
+            .notes
+            .push(view.note("in no manifest; kept until every source has delivered its manifests")),
+    }
+}
+
+fn finished_text(memory: &PodHistory) -> String {
+    match memory.finished {
+        Some(super::Finished::Succeeded) => "finished: every container exited 0".to_owned(),
+        Some(super::Finished::Failed) | None => {
+            "finished: some container failed, and restartPolicy starts none again".to_owned()
+        }
+    }
+}

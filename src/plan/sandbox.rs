@@ -1,0 +1,184 @@
+//! A pod's sandbox: when one is started, replaced, wound down and cleaned.
+
+use super::outcome::Outcome;
+use super::pass::{Goal, PodView};
+use super::{Action, PodHistory, SandboxState, StartProblem, backoff, events, notes};
+use crate::holder::proto::{ContainerRecord, InstanceState};
+use crate::pod::PodUid;
+
+/// P-78: the holder waits at least this long before SIGKILL.
+const GRACE_FLOOR_MS: u64 = 2000;
+
+/// Why a pod that should run has no sandbox yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Obstacle<'a> {
+    /// S-162: what is on disk may be outdated.
+    SourcesNotReady,
+    /// S-157: this pod of the same full name is not completely gone.
+    OldPod(&'a PodUid),
+    /// L-4: the last attempt failed.
+    Failed {
+        problem: &'a StartProblem,
+        retry_at_boot_ms: u64,
+    },
+}
+
+/// What keeps the pod's sandbox from being started now.
+pub(super) fn obstacle<'a>(view: &PodView<'a>) -> Option<Obstacle<'a>> {
+    let observed = view.world.observed;
+    if !observed.sources_ready {
+        return Some(Obstacle::SourcesNotReady);
+    }
+    if let Some(old) = old_pod(view) {
+        return Some(Obstacle::OldPod(old));
+    }
+    let problem = observed.sandbox_problems.get(view.uid)?;
+    let retry_at_boot_ms = backoff::retry_sandbox_at(problem);
+    (retry_at_boot_ms > view.world.now.boot_ms).then_some(Obstacle::Failed {
+        problem,
+        retry_at_boot_ms,
+    })
+}
+
+fn old_pod<'a>(view: &PodView<'a>) -> Option<&'a PodUid> {
+    let full_name = view.pod.full_name();
+    view.world
+        .observed
+        .sandboxes
+        .iter()
+        .find(|(uid, sandbox)| *uid != view.uid && sandbox.record.pod.full_name() == full_name)
+        .map(|(uid, _)| uid)
+}
+
+/// Starts a sandbox unless something is in the way.
+pub(super) fn start(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    if let Some(problem) = view.world.observed.sandbox_problems.get(view.uid) {
+        let announcement = events::sandbox_failed(problem);
+        events::announce(view, &mut memory.announced, &announcement, out);
+    }
+    let Some(obstacle) = obstacle(view) else {
+        out.notes.push(view.note("its holder is being started"));
+        out.actions.push(Action::StartSandbox {
+            uid: view.uid.clone(),
+            attempt: memory.next_attempt,
+        });
+        return;
+    };
+    if let Obstacle::Failed {
+        retry_at_boot_ms, ..
+    } = obstacle
+    {
+        out.wake_at(retry_at_boot_ms);
+    }
+    out.notes.push(view.note(notes::obstacle(obstacle, view)));
+}
+
+/// P-33: the holder died under a pod that should run. What is left of it goes first.
+pub(super) fn replace(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    let announcement = events::sandbox_changed(memory.next_attempt);
+    events::announce(view, &mut memory.announced, &announcement, out);
+    clean(view, out);
+}
+
+/// Removes what a dead holder left, once.
+pub(super) fn clean(view: &PodView<'_>, out: &mut Outcome) {
+    let state = view.sandbox.map(|s| &s.state);
+    let Some(SandboxState::Dead { cleaning, .. }) = state else {
+        return;
+    };
+    out.notes
+        .push(view.note("its holder died; what is left of the pod is being removed"));
+    if !cleaning {
+        out.actions.push(Action::CleanSandbox {
+            uid: view.uid.clone(),
+        });
+    }
+}
+
+/// P-80, P-83: stops every container at once; when all are gone the sandbox goes too.
+pub(super) fn wind_down(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    let state = view.sandbox.map(|s| &s.state);
+    let Some(SandboxState::Ready {
+        containers,
+        creating,
+        leaving,
+        ..
+    }) = state
+    else {
+        return;
+    };
+    let mut live = creating.len();
+    for record in containers {
+        match &record.state {
+            InstanceState::Running { .. } | InstanceState::Stopping { .. } => live += 1,
+            InstanceState::Exited(_) => continue,
+        }
+        let reason = format!("Stopping container {}", record.name);
+        stop(view, memory, &Stop { record, reason }, out);
+    }
+    out.notes.push(view.note(notes::winding_down(view, live)));
+    if live == 0 && !leaving {
+        out.actions.push(Action::StopSandbox {
+            uid: view.uid.clone(),
+        });
+    }
+}
+
+/// An instance to stop, and why.
+#[derive(Debug)]
+pub(super) struct Stop<'a> {
+    pub(super) record: &'a ContainerRecord,
+    pub(super) reason: String,
+}
+
+/// Asks for the end of an instance, again until the holder says that it is stopping, and then only to shorten the wait
+/// (P-75). The event is for the first time.
+pub(super) fn stop(
+    view: &PodView<'_>,
+    memory: &mut PodHistory,
+    stop: &Stop<'_>,
+    out: &mut Outcome,
+) {
+    let grace_ms = grace_ms(view);
+    let is_due = match &stop.record.state {
+        InstanceState::Running { .. } => true,
+        InstanceState::Stopping {
+            kill_at_boot_ms, ..
+        } => {
+            let wait_ms = grace_ms.max(GRACE_FLOOR_MS);
+            view.world.now.boot_ms.saturating_add(wait_ms) < *kill_at_boot_ms
+        }
+        InstanceState::Exited(_) => false,
+    };
+    if !is_due {
+        return;
+    }
+    let current = memory
+        .containers
+        .get_mut(&stop.record.name)
+        .and_then(|c| c.current.as_mut())
+        .filter(|current| current.id == stop.record.id);
+    if let Some(current) = current
+        && !current.interrupted
+    {
+        current.interrupted = true;
+        out.events
+            .push(events::killing(view, &stop.record.name, &stop.reason));
+    }
+    out.actions.push(Action::StopContainer {
+        uid: view.uid.clone(),
+        id: stop.record.id.clone(),
+        grace_ms,
+        reason: stop.reason.clone(),
+    });
+}
+
+/// P-76. A pod on its way out has the grace it was started with (D-4); one that stays has its present one.
+fn grace_ms(view: &PodView<'_>) -> u64 {
+    let pod = match (view.goal, view.sandbox) {
+        (Goal::End(_), Some(sandbox)) => &sandbox.record.pod,
+        (Goal::End(_), None) => view.pod,
+        (Goal::Run | Goal::Hold | Goal::Rest, _) => view.pod,
+    };
+    u64::from(pod.grace_s()) * 1000
+}

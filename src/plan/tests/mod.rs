@@ -1,0 +1,4 @@
+//! Tests of the plan: whole plans from tables, and laws over a simulated node.
+
+mod fixtures;
+mod lifecycle;
