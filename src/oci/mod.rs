@@ -22,6 +22,7 @@ pub mod env;
 pub mod mounts;
 pub mod process;
 pub mod resources;
+pub mod seccomp;
 pub mod security;
 pub mod user;
 

@@ -269,3 +269,9 @@ pub fn device_rules(rights: &Rights) -> LinuxResources {
 
 #[cfg(test)]
 mod tests;
+
+/// For tests of what capabilities unlock.
+#[cfg(test)]
+pub fn all_capability_names() -> Vec<String> {
+    ALL.into_iter().map(name).collect()
+}
