@@ -5,10 +5,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::holder::logs::compress;
+
 /// Runs a hidden role, if argv names one.
 pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
     match (argv.get(1)?.to_str()?, argv.get(2..)?) {
         ("holder", [dir]) => Some(crate::holder::run(Path::new(dir))),
+        (compress::ROLE, [file]) => Some(compress::run(Path::new(file))),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The holder: one small process per pod that is the pod's pause process and outlives the agent.
 
 pub mod client;
+pub mod logs;
 pub mod proto;
 
 /// Runs the hidden `vetch holder DIR` role: prints `ready` (or `error: …`) as one line on stdout, closes it, and serves

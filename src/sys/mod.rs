@@ -1,6 +1,7 @@
 //! The only unsafe code: one syscall family per file. Prefer rustix; come here for what it lacks.
 
 pub mod clock;
+pub mod ioprio;
 pub mod keyring;
 pub mod netdev;
 pub mod packet;

@@ -1,0 +1,155 @@
+//! The files that make up a log, opened together: an open file stays readable whatever the writer does to its name.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use jiff::Timestamp;
+
+use super::super::compress::noted_inode;
+use super::super::files::Place;
+
+/// The writer rotates at most a few times in this many attempts.
+const ATTEMPTS: u32 = 100;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(1);
+
+/// One opened file of a log.
+pub struct Segment {
+    file: File,
+    form: Form,
+    /// Bytes when it was opened.
+    pub size: u64,
+    /// Last written.
+    pub modified: Timestamp,
+    /// Of the file as it was written; a compressed file notes it. Not used again while we hold the file open.
+    pub inode: u64,
+}
+
+/// How a segment is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As written.
+    Plain,
+    /// By gzip.
+    Compressed,
+}
+
+/// Bytes of a segment as they were written.
+pub enum Source {
+    /// Of a file.
+    Plain(io::Take<File>),
+    /// Of a compressed file.
+    Compressed(Box<GzDecoder<File>>),
+}
+
+impl Segment {
+    fn open(path: &Path, form: Form) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        let inode = match form {
+            Form::Plain => metadata.ino(),
+            Form::Compressed => {
+                let decoder = GzDecoder::new(&file);
+                let extra = decoder.header().and_then(|header| header.extra());
+                extra.and_then(noted_inode).unwrap_or(metadata.ino())
+            }
+        };
+        Ok(Self {
+            form,
+            size: metadata.size(),
+            modified: Timestamp::try_from(metadata.modified()?).unwrap_or(Timestamp::MAX),
+            inode,
+            file,
+        })
+    }
+
+    /// How it is stored.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The file, if it is stored as written.
+    pub fn plain(&self) -> Option<&File> {
+        (self.form == Form::Plain).then_some(&self.file)
+    }
+
+    /// Its bytes from `offset` (of the stored form) up to `limit` further ones. Segments are read one after the other:
+    /// sources of one segment share its position.
+    pub fn source(&self, offset: u64, limit: u64) -> io::Result<Source> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(match self.form {
+            Form::Plain => Source::Plain(file.take(limit)),
+            Form::Compressed => Source::Compressed(Box::new(GzDecoder::new(file))),
+        })
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read(buffer),
+            Self::Compressed(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+/// All segments of a log, oldest first, the live one last. Consistent: taken again until no rotation came in between.
+pub fn snapshot(place: &Place) -> io::Result<Vec<Segment>> {
+    for _ in 0..ATTEMPTS {
+        match try_snapshot(place) {
+            Ok(Some(segments)) => return Ok(segments),
+            Ok(None) => std::thread::sleep(BETWEEN_ATTEMPTS),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !place.dir.exists() {
+                    return Err(error);
+                }
+                std::thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// None if a rotation came in between: the file that was live is no longer.
+fn try_snapshot(place: &Place) -> io::Result<Option<Vec<Segment>>> {
+    let live = Segment::open(&place.live, Form::Plain)?;
+    let mut segments = Vec::new();
+    for rotated in place.rotated()? {
+        let form = if rotated.kept.compressed {
+            Form::Compressed
+        } else {
+            Form::Plain
+        };
+        segments.push(Segment::open(&rotated.path, form)?);
+    }
+    let is_still_live = inode_of(&place.live)? == Some(live.inode);
+    segments.push(live);
+    Ok(is_still_live.then_some(segments))
+}
+
+/// The segments that follow the one with this inode, which the caller holds open: none while it is live. If it is gone
+/// already, all that are left: the oldest files go first, so they are all newer.
+pub fn newer_than(place: &Place, inode: u64) -> io::Result<Vec<Segment>> {
+    let live = inode_of(&place.live)?;
+    if live.is_none() || live == Some(inode) {
+        return Ok(Vec::new());
+    }
+    let mut segments = snapshot(place)?;
+    if let Some(at) = segments.iter().position(|it| it.inode == inode) {
+        segments.drain(..=at);
+    }
+    Ok(segments)
+}
+
+fn inode_of(path: &Path) -> io::Result<Option<u64>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
