@@ -2,9 +2,20 @@
 
 use std::fmt;
 
+mod decode;
+mod defaults;
 pub mod env;
+pub mod identity;
 pub mod image_ref;
 pub mod manifest;
+mod names;
+pub mod quantity;
+mod report;
+mod scalar;
+mod suggest;
+mod support;
+mod validate;
+mod yaml;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};

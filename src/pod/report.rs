@@ -1,0 +1,110 @@
+//! Collects the remarks about one file.
+
+use std::cell::RefCell;
+
+use super::yaml::Node;
+use super::{Diagnostic, Severity};
+
+/// Remarks on one file; the later ones beyond [`MAX`] are counted only.
+pub(super) struct Report<'a> {
+    file: &'a str,
+    found: RefCell<Vec<Diagnostic>>,
+    /// Fields that stand for something else than what was written; what follows from that is not worth reporting.
+    mistaken: RefCell<Vec<String>>,
+}
+
+/// More remarks on one file help nobody.
+const MAX: usize = 200;
+
+impl<'a> Report<'a> {
+    pub fn new(file: &'a str) -> Self {
+        Self {
+            file,
+            found: RefCell::default(),
+            mistaken: RefCell::default(),
+        }
+    }
+
+    pub fn add(&self, severity: Severity, line: Option<u32>, field: &str, message: &str) {
+        let mut found = self.found.borrow_mut();
+        let errors_only = found.len() >= MAX;
+        if errors_only && (severity == Severity::Warning || found.len() >= 2 * MAX) {
+            return;
+        }
+        found.push(Diagnostic {
+            severity,
+            file: self.file.to_owned(),
+            line,
+            field: field.to_owned(),
+            message: message.to_owned(),
+        });
+    }
+
+    pub fn error(&self, line: u32, field: &str, message: &str) {
+        self.add(Severity::Error, Some(line), field, message);
+    }
+
+    pub fn warn(&self, line: u32, field: &str, message: &str) {
+        self.add(Severity::Warning, Some(line), field, message);
+    }
+
+    /// An error in a field that goes on with a zero value.
+    pub fn mistake(&self, line: u32, field: &str, message: &str) {
+        self.error(line, field, message);
+        self.mistaken.borrow_mut().push(field.to_owned());
+    }
+
+    fn is_mistaken(&self, field: &str) -> bool {
+        self.mistaken.borrow().iter().any(|mistaken| {
+            field
+                .strip_prefix(mistaken.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
+    /// How many remarks there are; with [`Self::since`], those of one pod.
+    pub fn mark(&self) -> usize {
+        self.found.borrow().len()
+    }
+
+    pub fn since(&self, mark: usize) -> Vec<Diagnostic> {
+        self.found.borrow()[mark..].to_vec()
+    }
+
+    pub fn has_errors_since(&self, mark: usize) -> bool {
+        self.found.borrow()[mark..]
+            .iter()
+            .any(|d| d.severity == Severity::Error)
+    }
+
+    /// All remarks in the order of their lines.
+    pub fn finish(self) -> Vec<Diagnostic> {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|d| d.line);
+        found
+    }
+}
+
+/// One pod document (or item of a list), for checks that name fields by path.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a> {
+    pub report: &'a Report<'a>,
+    /// The pod as it is written.
+    pub node: &'a Node,
+    /// `items[2].` in a list, else empty.
+    pub prefix: &'a str,
+}
+
+impl Scope<'_> {
+    pub fn error(&self, path: &str, message: &str) {
+        let field = format!("{}{path}", self.prefix);
+        if !self.report.is_mistaken(&field) {
+            self.report.error(self.node.line_of(path), &field, message);
+        }
+    }
+
+    pub fn warn(&self, path: &str, message: &str) {
+        let field = format!("{}{path}", self.prefix);
+        self.report.warn(self.node.line_of(path), &field, message);
+    }
+}

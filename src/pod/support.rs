@@ -1,0 +1,250 @@
+//! What this version does not do with a valid manifest, as data. The one table to edit when a feature lands.
+
+use super::report::Scope;
+use super::yaml::{Node, Value};
+
+/// When a field counts.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    /// Present, and neither null, empty, `""` nor false.
+    Set,
+    /// Present with a value other than these (or null).
+    NoneOf(&'static [&'static str]),
+}
+
+use When::{NoneOf, Set};
+
+/// Running the pod without it would lose data, skip a check or weaken a confinement that is asked for: refused.
+const NOT_YET: &[(&str, When)] = &[
+    ("spec.initContainers", Set),
+    ("spec.ephemeralContainers", Set),
+    ("spec.volumes", Set),
+    ("spec.hostPID", Set),
+    ("spec.hostIPC", Set),
+    ("spec.shareProcessNamespace", Set),
+    (
+        "spec.hostUsers",
+        NoneOf(&[
+            "true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y",
+        ]),
+    ),
+    ("spec.activeDeadlineSeconds", Set),
+    ("spec.runtimeClassName", Set),
+    ("spec.setHostnameAsFQDN", Set),
+    ("spec.hostnameOverride", Set),
+    ("spec.os.name", NoneOf(&["linux"])),
+    ("spec.securityContext.appArmorProfile", Set),
+    ("spec.securityContext.seLinuxOptions", Set),
+    ("spec.securityContext.sysctls", Set),
+    ("spec.securityContext.seccompProfile.type", NoneOf(SECCOMP)),
+    ("spec.containers[].livenessProbe", Set),
+    ("spec.containers[].readinessProbe", Set),
+    ("spec.containers[].startupProbe", Set),
+    ("spec.containers[].lifecycle", Set),
+    ("spec.containers[].volumeMounts", Set),
+    ("spec.containers[].volumeDevices", Set),
+    ("spec.containers[].restartPolicy", Set),
+    ("spec.containers[].restartPolicyRules", Set),
+    ("spec.containers[].env[].valueFrom.resourceFieldRef", Set),
+    ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
+    ("spec.containers[].securityContext.appArmorProfile", Set),
+    ("spec.containers[].securityContext.seLinuxOptions", Set),
+    (
+        "spec.containers[].securityContext.procMount",
+        NoneOf(&["Default"]),
+    ),
+    (
+        "spec.containers[].securityContext.seccompProfile.type",
+        NoneOf(SECCOMP),
+    ),
+];
+
+const SECCOMP: &[&str] = &["RuntimeDefault", "Unconfined"];
+
+/// Accepted, and said to do nothing.
+const NO_EFFECT: &[(&str, When)] = &[
+    ("metadata.generateName", Set),
+    ("spec.affinity", Set),
+    ("spec.nodeSelector", Set),
+    ("spec.overhead", Set),
+    ("spec.preemptionPolicy", Set),
+    ("spec.priority", Set),
+    ("spec.priorityClassName", Set),
+    ("spec.readinessGates", Set),
+    ("spec.resources", Set),
+    ("spec.schedulerName", NoneOf(&["default-scheduler"])),
+    ("spec.tolerations", Set),
+    ("spec.topologySpreadConstraints", Set),
+    ("spec.automountServiceAccountToken", Set),
+    ("spec.securityContext.fsGroup", Set),
+    ("spec.securityContext.fsGroupChangePolicy", Set),
+    ("spec.securityContext.seLinuxChangePolicy", Set),
+    ("spec.securityContext.windowsOptions", Set),
+    ("spec.containers[].resizePolicy", Set),
+    ("spec.containers[].resources", Set),
+    ("spec.containers[].securityContext.windowsOptions", Set),
+    ("spec.containers[].stdin", Set),
+    ("spec.containers[].stdinOnce", Set),
+    ("spec.containers[].tty", Set),
+];
+
+/// S-140…S-145: what only an API server could give, and the resource that is named in the message.
+const REFERENCES: &[(&str, &str)] = &[
+    ("spec.serviceAccountName", "serviceaccounts"),
+    ("spec.serviceAccount", "serviceaccounts"),
+    ("spec.imagePullSecrets", "secrets"),
+    ("spec.resourceClaims", "resourceclaims"),
+    ("spec.containers[].resources.claims", "resourceclaims"),
+    ("spec.containers[].envFrom[].secretRef", "secrets"),
+    ("spec.containers[].envFrom[].configMapRef", "configmaps"),
+    ("spec.containers[].env[].valueFrom.secretKeyRef", "secrets"),
+    (
+        "spec.containers[].env[].valueFrom.configMapKeyRef",
+        "configmaps",
+    ),
+    ("spec.initContainers[].resources.claims", "resourceclaims"),
+    ("spec.initContainers[].envFrom[].secretRef", "secrets"),
+    ("spec.initContainers[].envFrom[].configMapRef", "configmaps"),
+    (
+        "spec.initContainers[].env[].valueFrom.secretKeyRef",
+        "secrets",
+    ),
+    (
+        "spec.initContainers[].env[].valueFrom.configMapKeyRef",
+        "configmaps",
+    ),
+    ("spec.volumes[].configMap", "configmaps"),
+    ("spec.volumes[].secret", "secrets"),
+    ("spec.volumes[].csi", "csidrivers"),
+    ("spec.volumes[].glusterfs", "endpoints"),
+    (
+        "spec.volumes[].persistentVolumeClaim",
+        "persistentvolumeclaims",
+    ),
+    ("spec.volumes[].ephemeral", "persistentvolumeclaims"),
+    ("spec.volumes[].azureFile", "secrets"),
+    ("spec.volumes[].cephfs.secretRef", "secrets"),
+    ("spec.volumes[].flexVolume.secretRef", "secrets"),
+    ("spec.volumes[].iscsi.secretRef", "secrets"),
+    ("spec.volumes[].rbd.secretRef", "secrets"),
+    ("spec.volumes[].scaleIO.secretRef", "secrets"),
+    ("spec.volumes[].storageos.secretRef", "secrets"),
+    ("spec.volumes[].projected.sources[].configMap", "configmaps"),
+    ("spec.volumes[].projected.sources[].secret", "secrets"),
+    (
+        "spec.volumes[].projected.sources[].serviceAccountToken",
+        "serviceaccounts",
+    ),
+    (
+        "spec.volumes[].projected.sources[].clusterTrustBundle",
+        "clustertrustbundles",
+    ),
+    (
+        "spec.volumes[].projected.sources[].podCertificate",
+        "podcertificaterequests",
+    ),
+];
+
+/// Applies the three tables to a pod as it is written.
+pub(super) fn check(scope: Scope<'_>) {
+    for &(pattern, when) in NOT_YET {
+        each(scope.node, pattern, &mut |path, node| {
+            if counts(node, when) {
+                scope.error(path, "not supported by this version yet");
+            }
+        });
+    }
+    for &(pattern, resource) in REFERENCES {
+        each(scope.node, pattern, &mut |path, node| {
+            if present(node) {
+                scope.error(path, &format!("static pods may not reference {resource}"));
+            }
+        });
+    }
+    for &(pattern, when) in NO_EFFECT {
+        each(scope.node, pattern, &mut |path, node| {
+            if counts(node, when) {
+                scope.warn(path, "has no effect in this version");
+            }
+        });
+    }
+    check_network(scope);
+}
+
+/// No pod network beyond loopback yet.
+fn check_network(scope: Scope<'_>) {
+    let Some(spec) = scope.node.get("spec") else {
+        return;
+    };
+    let host = spec.node.get("hostNetwork");
+    if host.is_some_and(|e| counts(&e.node, Set)) {
+        return;
+    }
+    scope.warn(
+        "spec.hostNetwork",
+        "not true, and pods without the host's network have only loopback in this version",
+    );
+    each(
+        scope.node,
+        "spec.containers[].ports[].hostPort",
+        &mut |path, node| {
+            if counts(node, NoneOf(&["0"])) {
+                scope.warn(path, "has no effect in this version without hostNetwork");
+            }
+        },
+    );
+}
+
+fn counts(node: &Node, when: When) -> bool {
+    match when {
+        Set => {
+            !node.is_empty()
+                && node.text() != Some("")
+                && node.text().and_then(super::scalar::boolean) != Some(false)
+        }
+        NoneOf(values) => !node.is_null() && !node.text().is_some_and(|t| values.contains(&t)),
+    }
+}
+
+/// A reference counts even when it is an empty object.
+fn present(node: &Node) -> bool {
+    match &node.value {
+        Value::Scalar(scalar) => !node.is_null() && !scalar.text.is_empty(),
+        Value::Sequence(items) => !items.is_empty(),
+        Value::Mapping(_) => true,
+    }
+}
+
+/// Calls `found` for each value that `pattern` (`a.b[].c`) names.
+fn each(root: &Node, pattern: &str, found: &mut dyn FnMut(&str, &Node)) {
+    let (step, rest) = match pattern.split_once('.') {
+        Some((step, rest)) => (step, Some(rest)),
+        None => (pattern, None),
+    };
+    descend(root, (step, rest), "", found);
+}
+
+fn descend(
+    node: &Node,
+    (step, rest): (&str, Option<&str>),
+    path: &str,
+    found: &mut dyn FnMut(&str, &Node),
+) {
+    let key = step.trim_end_matches("[]");
+    let Some(entry) = node.get(key) else { return };
+    let dot = if path.is_empty() { "" } else { "." };
+    let path = format!("{path}{dot}{key}");
+    let mut go = |path: &str, node: &Node| match rest {
+        Some(rest) => match rest.split_once('.') {
+            Some((step, rest)) => descend(node, (step, Some(rest)), path, found),
+            None => descend(node, (rest, None), path, found),
+        },
+        None => found(path, node),
+    };
+    if key.len() == step.len() {
+        return go(&path, &entry.node);
+    }
+    for (index, item) in entry.node.items().iter().enumerate() {
+        go(&format!("{path}[{index}]"), item);
+    }
+}

@@ -1,0 +1,191 @@
+//! The part of the API server's validation that concerns what this version runs (S-110…S-133). Reports everything it
+//! finds. Fields that are refused whole ([`super::support`]) are not looked into.
+
+mod container;
+mod security;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodSpec};
+
+use super::names::{is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name};
+use super::report::Scope;
+
+/// S-110.
+const ANNOTATIONS_MAX: usize = 256 << 10;
+
+/// What must be known of a pod before it gets its full name.
+pub(super) fn before_completion(pod: &Pod, scope: Scope<'_>) {
+    if pod.metadata.name.as_deref().unwrap_or_default().is_empty() {
+        scope.error("metadata.name", "missing");
+    } else if !pod.metadata.name.as_deref().is_some_and(is_dns_subdomain) {
+        scope.error("metadata.name", SUBDOMAIN);
+    }
+}
+
+const SUBDOMAIN: &str = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253";
+const LABEL: &str = "must be lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63";
+
+/// A pod with its defaults and its full name.
+pub(super) fn pod(pod: &Pod, scope: Scope<'_>) {
+    metadata(pod, scope);
+    let Some(spec) = &pod.spec else { return };
+    self::spec(spec, scope);
+    security::pod(spec, scope);
+    container::all(spec, scope);
+}
+
+fn metadata(pod: &Pod, scope: Scope<'_>) {
+    let metadata = &pod.metadata;
+    if metadata
+        .name
+        .as_deref()
+        .is_some_and(|name| name.len() > 253)
+    {
+        scope.error(
+            "metadata.name",
+            "longer than 253 characters with the node's name behind it",
+        );
+    }
+    if !metadata.namespace.as_deref().is_none_or(is_dns_label) {
+        scope.error("metadata.namespace", LABEL);
+    }
+    for (key, value) in metadata.labels.iter().flatten() {
+        let path = format!("metadata.labels[{key}]");
+        if !is_qualified_name(key) {
+            scope.error(&path, "not a valid label key");
+        }
+        if !is_label_value(value) {
+            scope.error(
+                &path,
+                "a label's value is at most 63 letters, digits, '-', '_' and '.', beginning and ending with a letter or digit",
+            );
+        }
+    }
+    annotations(metadata.annotations.as_ref(), scope);
+}
+
+fn annotations(annotations: Option<&BTreeMap<String, String>>, scope: Scope<'_>) {
+    let mut total = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        total += key.len() + value.len();
+        // Upper case is allowed in the prefix of an annotation's key, unlike a label's.
+        if !is_qualified_name(&key.to_ascii_lowercase()) {
+            scope.error(
+                &format!("metadata.annotations[{key}]"),
+                "not a valid annotation key",
+            );
+        }
+    }
+    if total > ANNOTATIONS_MAX {
+        scope.error("metadata.annotations", "more than 256 KiB in all");
+    }
+}
+
+fn spec(spec: &PodSpec, scope: Scope<'_>) {
+    one_of(
+        spec.restart_policy.as_deref(),
+        &["Always", "OnFailure", "Never"],
+        "spec.restartPolicy",
+        scope,
+    );
+    one_of(
+        spec.dns_policy.as_deref(),
+        &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+        "spec.dnsPolicy",
+        scope,
+    );
+    dns(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), scope);
+    for (path, name) in [
+        ("spec.hostname", &spec.hostname),
+        ("spec.subdomain", &spec.subdomain),
+    ] {
+        let name = name.as_deref().unwrap_or_default();
+        if !name.is_empty() && !is_dns_label(name) {
+            scope.error(path, LABEL);
+        }
+    }
+    if spec
+        .scheduling_gates
+        .as_ref()
+        .is_some_and(|g| !g.is_empty())
+    {
+        scope.error(
+            "spec.schedulingGates",
+            "not possible for a static pod, whose node is known",
+        );
+    }
+    for (index, alias) in spec.host_aliases.iter().flatten().enumerate() {
+        if alias.ip.parse::<core::net::IpAddr>().is_err() {
+            scope.error(
+                &format!("spec.hostAliases[{index}].ip"),
+                "must be an IP address",
+            );
+        }
+        for (at, name) in alias.hostnames.iter().flatten().enumerate() {
+            if !is_dns_subdomain(name) {
+                scope.error(
+                    &format!("spec.hostAliases[{index}].hostnames[{at}]"),
+                    SUBDOMAIN,
+                );
+            }
+        }
+    }
+}
+
+/// S-128.
+fn dns(policy: Option<&str>, config: Option<&PodDNSConfig>, scope: Scope<'_>) {
+    let nameservers = config.and_then(|c| c.nameservers.as_deref()).unwrap_or(&[]);
+    let searches = config.and_then(|c| c.searches.as_deref()).unwrap_or(&[]);
+    if policy == Some("None") && nameservers.is_empty() {
+        scope.error(
+            "spec.dnsConfig.nameservers",
+            "dnsPolicy None needs at least one",
+        );
+    }
+    if nameservers.len() > 3 {
+        scope.error("spec.dnsConfig.nameservers", "more than 3");
+    }
+    for (index, server) in nameservers.iter().enumerate() {
+        if server.parse::<core::net::IpAddr>().is_err() {
+            let path = format!("spec.dnsConfig.nameservers[{index}]");
+            scope.error(&path, "must be an IP address");
+        }
+    }
+    if searches.len() > 32 {
+        scope.error("spec.dnsConfig.searches", "more than 32");
+    }
+    if searches.iter().map(|s| s.len() + 1).sum::<usize>() > 2049 {
+        scope.error(
+            "spec.dnsConfig.searches",
+            "more than 2048 characters in all",
+        );
+    }
+    for (index, search) in searches.iter().enumerate() {
+        // A single dot, trailing dots and underscores are allowed here.
+        let name = search.strip_suffix('.').unwrap_or(search).replace('_', "-");
+        if search != "." && !is_dns_subdomain(name.trim_start_matches('-')) {
+            scope.error(
+                &format!("spec.dnsConfig.searches[{index}]"),
+                "must be a domain name",
+            );
+        }
+    }
+    for (index, option) in config
+        .iter()
+        .flat_map(|c| c.options.iter().flatten())
+        .enumerate()
+    {
+        if option.name.as_deref().unwrap_or_default().is_empty() {
+            scope.error(&format!("spec.dnsConfig.options[{index}].name"), "missing");
+        }
+    }
+}
+
+/// `must be Always, OnFailure or Never`
+fn one_of(value: Option<&str>, allowed: &[&str], path: &str, scope: Scope<'_>) {
+    if !value.is_none_or(|v| allowed.contains(&v)) {
+        let (last, others) = allowed.split_last().unwrap_or((&"", &[]));
+        scope.error(path, &format!("must be {} or {last}", others.join(", ")));
+    }
+}

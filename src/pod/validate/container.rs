@@ -1,0 +1,219 @@
+//! Containers: names, images, ports, environment, resources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::{LABEL, one_of, security};
+use crate::pod::image_ref::ImageRef;
+use crate::pod::names::{is_dns_label, is_env_name, is_port_name, is_qualified_name};
+use crate::pod::quantity;
+use crate::pod::report::Scope;
+
+/// S-111.
+pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
+    if spec.containers.is_empty() {
+        scope.error("spec.containers", "a pod needs at least one container");
+    }
+    let mut names = BTreeSet::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = format!("spec.containers[{index}]");
+        let name_path = format!("{path}.name");
+        if container.name.is_empty() {
+            scope.error(&name_path, "missing");
+        } else if !is_dns_label(&container.name) {
+            scope.error(&name_path, LABEL);
+        } else if !names.insert(&container.name) {
+            scope.error(&name_path, "another container has this name");
+        }
+        self::container(container, &path, scope);
+    }
+    ports(spec, scope);
+}
+
+fn container(container: &Container, path: &str, scope: Scope<'_>) {
+    image(container, &format!("{path}.image"), scope);
+    one_of(
+        container.image_pull_policy.as_deref(),
+        &["Always", "IfNotPresent", "Never"],
+        &format!("{path}.imagePullPolicy"),
+        scope,
+    );
+    one_of(
+        container.termination_message_policy.as_deref(),
+        &["File", "FallbackToLogsOnError"],
+        &format!("{path}.terminationMessagePolicy"),
+        scope,
+    );
+    for (index, var) in container.env.iter().flatten().enumerate() {
+        env(var, &format!("{path}.env[{index}]"), scope);
+    }
+    if let Some(requirements) = &container.resources {
+        resources(requirements, &format!("{path}.resources"), scope);
+    }
+    if let Some(context) = &container.security_context {
+        security::container(context, &format!("{path}.securityContext"), scope);
+    }
+}
+
+/// S-112. A name that cannot be read is only warned of, as it becomes the waiting reason `InvalidImageName` (I-3).
+fn image(container: &Container, path: &str, scope: Scope<'_>) {
+    let image = container.image.as_deref().unwrap_or_default();
+    if image.is_empty() {
+        scope.error(path, "missing");
+    } else if let Err(error) = image.parse::<ImageRef>() {
+        scope.warn(path, &error.to_string());
+    }
+}
+
+/// S-113, S-114.
+fn ports(spec: &PodSpec, scope: Scope<'_>) {
+    let host_network = spec.host_network == Some(true);
+    let mut taken = BTreeSet::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for (at, port) in container.ports.iter().flatten().enumerate() {
+            let path = format!("spec.containers[{index}].ports[{at}]");
+            let number = |field: &str, value: i32| {
+                if !(1..=65535).contains(&value) {
+                    scope.error(&format!("{path}.{field}"), "must be from 1 to 65535");
+                }
+            };
+            number("containerPort", port.container_port);
+            let host_port = port.host_port.unwrap_or(0);
+            if host_port != 0 {
+                number("hostPort", host_port);
+                if host_network && host_port != port.container_port {
+                    let message = "must equal containerPort, as the pod has the host's network";
+                    scope.error(&format!("{path}.hostPort"), message);
+                }
+                let key = (port.protocol.as_deref(), port.host_ip.as_deref(), host_port);
+                if !taken.insert(key) {
+                    scope.error(&format!("{path}.hostPort"), "twice in this pod");
+                }
+            }
+            one_of(
+                port.protocol.as_deref(),
+                &["TCP", "UDP", "SCTP"],
+                &format!("{path}.protocol"),
+                scope,
+            );
+            if let Some(name) = port.name.as_deref().filter(|n| !n.is_empty()) {
+                if !is_port_name(name) {
+                    let message = "must be at most 15 lower-case letters, digits and single '-', with a letter";
+                    scope.error(&format!("{path}.name"), message);
+                } else if !names.insert(name) {
+                    scope.error(&format!("{path}.name"), "another port has this name");
+                }
+            }
+        }
+    }
+}
+
+/// S-115, C-11…C-17.
+fn env(var: &EnvVar, path: &str, scope: Scope<'_>) {
+    if var.name.is_empty() {
+        scope.error(&format!("{path}.name"), "missing");
+    } else if !is_env_name(&var.name) {
+        scope.error(
+            &format!("{path}.name"),
+            "must be printable ASCII without '='",
+        );
+    }
+    let Some(from) = &var.value_from else { return };
+    if var.value.as_deref().is_some_and(|v| !v.is_empty()) {
+        scope.error(&format!("{path}.valueFrom"), "not possible beside value");
+    }
+    let sources = [
+        from.field_ref.is_some(),
+        from.resource_field_ref.is_some(),
+        from.config_map_key_ref.is_some(),
+        from.secret_key_ref.is_some(),
+        from.file_key_ref.is_some(),
+    ];
+    if sources.into_iter().filter(|s| *s).count() != 1 {
+        scope.error(&format!("{path}.valueFrom"), "needs exactly one source");
+    }
+    if let Some(field) = &from.field_ref {
+        let at = format!("{path}.valueFrom.fieldRef");
+        if field.api_version.as_deref() != Some("v1") {
+            scope.error(&format!("{at}.apiVersion"), "must be v1");
+        }
+        if !is_env_field(&field.field_path) {
+            let message = format!(
+                "{:?} is not one of metadata.name, metadata.namespace, metadata.uid, metadata.labels['…'], metadata.annotations['…'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP and status.podIPs",
+                field.field_path
+            );
+            scope.error(&format!("{at}.fieldPath"), &message);
+        }
+    }
+}
+
+fn is_env_field(path: &str) -> bool {
+    let subscript = |prefix: &str| {
+        path.strip_prefix(prefix)
+            .and_then(|rest| rest.strip_prefix("['"))
+            .and_then(|rest| rest.strip_suffix("']"))
+            .is_some_and(|key| is_qualified_name(&key.to_ascii_lowercase()))
+    };
+    matches!(
+        path,
+        "metadata.name"
+            | "metadata.namespace"
+            | "metadata.uid"
+            | "spec.nodeName"
+            | "spec.serviceAccountName"
+            | "status.hostIP"
+            | "status.hostIPs"
+            | "status.podIP"
+            | "status.podIPs"
+    ) || subscript("metadata.labels")
+        || subscript("metadata.annotations")
+}
+
+/// S-123.
+fn resources(requirements: &ResourceRequirements, path: &str, scope: Scope<'_>) {
+    let empty = BTreeMap::new();
+    let limits = requirements.limits.as_ref().unwrap_or(&empty);
+    let requests = requirements.requests.as_ref().unwrap_or(&empty);
+    for (list, values) in [("limits", limits), ("requests", requests)] {
+        for (name, Quantity(text)) in values {
+            let at = format!("{path}.{list}[{name}]");
+            match quantity::nanos(text) {
+                None => scope.error(
+                    &at,
+                    &format!("{text:?} is no quantity, such as 500m or 64Mi"),
+                ),
+                Some(value) if value < 0 => scope.error(&at, "must not be negative"),
+                Some(_) => {}
+            }
+        }
+    }
+    for (name, Quantity(request)) in requests {
+        let at = format!("{path}.requests[{name}]");
+        let exact = !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");
+        let Some(Quantity(limit)) = limits.get(name) else {
+            if exact {
+                scope.error(&at, "needs an equal limit");
+            }
+            continue;
+        };
+        let (Some(request), Some(limit)) = (quantity::nanos(request), quantity::nanos(limit))
+        else {
+            continue;
+        };
+        if request > limit {
+            scope.error(&at, "more than the limit");
+        } else if exact && request != limit {
+            scope.error(&at, "must equal the limit");
+        }
+    }
+    let huge = |name: &String| name.starts_with("hugepages-");
+    if limits.keys().any(huge) && !limits.keys().any(|n| n == "cpu" || n == "memory") {
+        scope.error(
+            &format!("{path}.limits"),
+            "huge pages need cpu or memory beside them",
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Security contexts (S-124, S-125, S-129).
+
+use k8s_openapi::api::core::v1::{PodSpec, SeccompProfile, SecurityContext};
+
+use super::one_of;
+use crate::pod::report::Scope;
+
+/// The pod's own.
+pub(super) fn pod(spec: &PodSpec, scope: Scope<'_>) {
+    let Some(context) = &spec.security_context else {
+        return;
+    };
+    let at = |field: &str| format!("spec.securityContext.{field}");
+    id(context.run_as_user, &at("runAsUser"), scope);
+    id(context.run_as_group, &at("runAsGroup"), scope);
+    id(context.fs_group, &at("fsGroup"), scope);
+    for (index, group) in context.supplemental_groups.iter().flatten().enumerate() {
+        id(
+            Some(*group),
+            &at(&format!("supplementalGroups[{index}]")),
+            scope,
+        );
+    }
+    one_of(
+        context.supplemental_groups_policy.as_deref(),
+        &["Merge", "Strict"],
+        &at("supplementalGroupsPolicy"),
+        scope,
+    );
+    one_of(
+        context.fs_group_change_policy.as_deref(),
+        &["Always", "OnRootMismatch"],
+        &at("fsGroupChangePolicy"),
+        scope,
+    );
+    seccomp(
+        context.seccomp_profile.as_ref(),
+        &at("seccompProfile"),
+        scope,
+    );
+}
+
+/// A container's.
+pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>) {
+    id(context.run_as_user, &format!("{path}.runAsUser"), scope);
+    id(context.run_as_group, &format!("{path}.runAsGroup"), scope);
+    seccomp(
+        context.seccomp_profile.as_ref(),
+        &format!("{path}.seccompProfile"),
+        scope,
+    );
+    if context.allow_privilege_escalation != Some(false) {
+        return;
+    }
+    let at = format!("{path}.allowPrivilegeEscalation");
+    if context.privileged == Some(true) {
+        scope.error(&at, "cannot be false in a privileged container");
+    }
+    let added = context
+        .capabilities
+        .iter()
+        .flat_map(|c| c.add.iter().flatten());
+    if added.into_iter().any(|name| name == "CAP_SYS_ADMIN") {
+        scope.error(&at, "cannot be false with CAP_SYS_ADMIN added");
+    }
+}
+
+fn id(value: Option<i64>, path: &str, scope: Scope<'_>) {
+    if !value.is_none_or(|v| (0..=i64::from(i32::MAX)).contains(&v)) {
+        scope.error(path, "must be from 0 to 2147483647");
+    }
+}
+
+fn seccomp(profile: Option<&SeccompProfile>, path: &str, scope: Scope<'_>) {
+    let Some(profile) = profile else { return };
+    let at = format!("{path}.localhostProfile");
+    match (profile.type_.as_str(), profile.localhost_profile.as_deref()) {
+        ("", _) => scope.error(&format!("{path}.type"), "missing"),
+        ("Localhost", None | Some("")) => scope.error(&at, "missing"),
+        ("Localhost", Some(_)) | (_, None) => {}
+        (_, Some(_)) => scope.error(&at, "only possible with type Localhost"),
+    }
+}
