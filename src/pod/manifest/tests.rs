@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::parse;
 
-/// Each `golden/<name>.{yaml,json}` beside its `<name>.expected`: the diagnostics, then a line per pod.
+/// Each file in `golden/` beside its `<file>.expected`: the diagnostics, then a line per pod.
 /// `VETCH_BLESS=1` rewrites the expectations.
 #[test]
 fn golden_messages() {
@@ -23,9 +23,9 @@ fn golden_messages() {
     for path in entries {
         let name = path.file_name().unwrap().to_str().unwrap();
         let found = describe(name, &std::fs::read(&path).unwrap());
-        let expected = path.with_extension("expected");
+        let expected = path.with_file_name(format!("{name}.expected"));
         if std::env::var_os("VETCH_BLESS").is_some() {
-            crate::pod::manifest::tests::bless(&expected, &found);
+            bless(&expected, &found);
         }
         let expected = std::fs::read_to_string(&expected).unwrap_or_default();
         if found != expected {
