@@ -6,4 +6,5 @@ pub mod keyring;
 pub mod netdev;
 pub mod packet;
 pub mod process;
+pub mod seccomp;
 pub mod signals;
