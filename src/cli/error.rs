@@ -37,6 +37,12 @@ pub enum CliError {
     /// Asking the agent.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Asking a holder.
+    #[error(transparent)]
+    Holder(#[from] crate::holder::client::ClientError),
+    /// The terminal or a pipe of ours.
+    #[error("pass input and output on")]
+    Relay(#[source] io::Error),
     /// No such pod, container, …
     #[error("{0}")]
     NotFound(String),
@@ -66,6 +72,8 @@ impl CliError {
             | Self::Config(_)
             | Self::Agent(_)
             | Self::Client(_)
+            | Self::Holder(_)
+            | Self::Relay(_)
             | Self::NotFound(_)
             | Self::TimedOut(_)
             | Self::Render { .. } => ExitCode::FAILURE,

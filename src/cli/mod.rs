@@ -9,7 +9,9 @@ mod completion;
 mod describe;
 mod duration;
 mod error;
+mod exec;
 mod get;
+mod holders;
 mod output;
 mod plan;
 mod role;
@@ -59,6 +61,7 @@ enum Command {
     Agent(agent::Args),
     Get(get::Args),
     Describe(describe::Args),
+    Exec(exec::Args),
     Wait(wait::Args),
     Plan(plan::Args),
     Check(check::Args),
@@ -102,6 +105,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Agent(args) => agent::run(args),
         Command::Get(args) => get::run(args),
         Command::Describe(args) => describe::run(&args),
+        Command::Exec(args) => exec::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),

@@ -24,7 +24,8 @@ impl Scope {
         Ok(pods)
     }
 
-    fn contains(&self, pod: &Pod) -> bool {
+    /// In the wanted namespace.
+    pub fn contains(&self, pod: &Pod) -> bool {
         self.namespace
             .as_deref()
             .is_none_or(|wanted| namespace(pod) == wanted)

@@ -6,11 +6,17 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 /// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
 pub fn child_exits() -> io::Result<OwnedFd> {
-    let set = set_of(&[libc::SIGCHLD]);
+    watch(&[libc::SIGCHLD])
+}
+
+/// Blocks these signals and returns a non-blocking descriptor from which [`next`] takes them. To be called before a
+/// second thread is started: each one inherits the mask.
+pub fn watch(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = set_of(signals);
     // SAFETY: `set` is initialised; the old mask is not wanted.
     let blocked =
         unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
@@ -25,6 +31,16 @@ pub fn child_exits() -> io::Result<OwnedFd> {
     }
     // SAFETY: just made, owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes one signal from a descriptor of [`watch`]; none when there is none.
+pub fn next(fd: impl AsFd) -> Option<i32> {
+    // A signalfd_siginfo has 128 bytes and begins with the number.
+    let mut info = [0; 128];
+    match rustix::io::read(fd, &mut info) {
+        Ok(128) => i32::from_ne_bytes(*info.first_chunk()?).into(),
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// Ignores these signals.
