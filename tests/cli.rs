@@ -60,6 +60,8 @@ fn help_is_data_and_names_every_verb() {
             "agent",
             "get",
             "describe",
+            "logs",
+            "exec",
             "wait",
             "plan",
             "check",

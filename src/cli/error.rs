@@ -43,6 +43,9 @@ pub enum CliError {
     /// The terminal or a pipe of ours.
     #[error("pass input and output on")]
     Relay(#[source] io::Error),
+    /// Reading a log.
+    #[error(transparent)]
+    Log(#[from] crate::holder::logs::read::ReadError),
     /// No such pod, container, …
     #[error("{0}")]
     NotFound(String),
@@ -74,6 +77,7 @@ impl CliError {
             | Self::Client(_)
             | Self::Holder(_)
             | Self::Relay(_)
+            | Self::Log(_)
             | Self::NotFound(_)
             | Self::TimedOut(_)
             | Self::Render { .. } => ExitCode::FAILURE,

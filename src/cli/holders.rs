@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use super::CliError;
 use crate::config::{HolderPaths, Paths};
-use crate::holder::client::HolderConnection;
 use crate::holder::proto::{ContainerRecord, HolderState, InstanceState, PodRecord};
 use crate::sys::process;
 
@@ -20,20 +18,6 @@ pub struct Found {
     pub record: PodRecord,
     /// Missing until the holder has started.
     pub state: Option<HolderState>,
-}
-
-impl Found {
-    /// The holder's process is there.
-    pub fn is_alive(&self) -> bool {
-        self.state
-            .as_ref()
-            .is_some_and(|state| process::is_alive(state.process))
-    }
-
-    /// Opens a connection.
-    pub fn connect(&self) -> Result<HolderConnection, CliError> {
-        Ok(HolderConnection::connect(&self.paths)?)
-    }
 }
 
 /// Every holder that has a readable record, in the order of their names; no directory, no holders.

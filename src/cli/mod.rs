@@ -12,6 +12,7 @@ mod error;
 mod exec;
 mod get;
 mod holders;
+mod logs;
 mod output;
 mod plan;
 mod role;
@@ -61,6 +62,7 @@ enum Command {
     Agent(agent::Args),
     Get(get::Args),
     Describe(describe::Args),
+    Logs(logs::Args),
     Exec(exec::Args),
     Wait(wait::Args),
     Plan(plan::Args),
@@ -105,6 +107,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Agent(args) => agent::run(args),
         Command::Get(args) => get::run(args),
         Command::Describe(args) => describe::run(&args),
+        Command::Logs(args) => logs::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Plan(args) => plan::run(&args),
