@@ -1,0 +1,226 @@
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::json;
+
+use super::*;
+
+/// A layer of plain files; names ending in `/` are directories, texts beginning `-> ` links.
+fn layer(entries: &[(&str, &str)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, text) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(0);
+        if let Some(target) = text.strip_prefix("-> ") {
+            header.set_entry_type(tar::EntryType::Symlink);
+            tar.append_link(&mut header, path, target).unwrap();
+            continue;
+        }
+        if path.ends_with('/') {
+            header.set_entry_type(tar::EntryType::Directory);
+        }
+        header.set_size(text.len() as u64);
+        tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+fn docker_archive(path: &Path, name: &str, layers: &[Vec<u8>]) {
+    let diff_ids: Vec<_> = layers.iter().map(|l| Digest::of(l)).collect();
+    let config = json!({
+        "architecture": platform::Platform::host().architecture,
+        "os": "linux",
+        "config": {"Cmd": ["sh"]},
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
+    })
+    .to_string();
+    let names: Vec<_> = (0..layers.len())
+        .map(|n| format!("{n}/layer.tar"))
+        .collect();
+    let manifest = json!([{"Config": "c.json", "RepoTags": [name], "Layers": names}]).to_string();
+    let mut tar = tar::Builder::new(std::fs::File::create(path).unwrap());
+    let mut append = |name: &str, data: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(data.len() as u64);
+        tar.append_data(&mut header, name, data).unwrap();
+    };
+    append("c.json", config.as_bytes());
+    append("manifest.json", manifest.as_bytes());
+    for (name, layer) in names.iter().zip(layers) {
+        append(name, layer);
+    }
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    store: Store,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("images")).unwrap();
+        Self { dir, store }
+    }
+
+    fn import(&self, name: &str, layers: &[Vec<u8>]) -> ImportReport {
+        let path = self.dir.path().join("a.tar");
+        docker_archive(&path, name, layers);
+        import(&self.store, &path, &ImportOptions::default()).unwrap()
+    }
+
+    fn id(&self, name: &str) -> Option<String> {
+        match self.store.presence(name) {
+            ImagePresence::Present(id) => Some(id),
+            ImagePresence::Absent => None,
+            ImagePresence::InvalidName(e) => panic!("{e}"),
+        }
+    }
+}
+
+#[test]
+fn an_imported_image_is_found_under_all_spellings_of_its_name() {
+    let place = Place::new();
+    assert_eq!(place.id("busybox"), None);
+    let report = place.import(
+        "busybox:latest",
+        &[layer(&[("etc/", ""), ("etc/passwd", "root")])],
+    );
+    let id = report.images[0].id.to_string();
+    for name in [
+        "busybox",
+        "busybox:latest",
+        "docker.io/library/busybox",
+        "library/busybox",
+    ] {
+        assert_eq!(place.id(name).as_ref(), Some(&id), "{name}");
+    }
+    assert_eq!(place.id("busybox:1"), None);
+    assert!(matches!(
+        place.store.presence("Busy Box"),
+        ImagePresence::InvalidName(_)
+    ));
+    let image = place.store.image(&id).unwrap().unwrap();
+    assert_eq!(image.names, ["docker.io/library/busybox:latest"]);
+    assert_eq!(image.size, 4);
+    assert_eq!(place.store.list().unwrap(), std::slice::from_ref(&image));
+    assert_eq!(
+        place.store.read_file(&image, "/etc/passwd").unwrap(),
+        "root"
+    );
+    assert_eq!(place.store.read_file(&image, "etc/none").unwrap(), "");
+    assert_eq!(
+        std::fs::metadata(&place.store.dir).unwrap().mode() & 0o7777,
+        0o700
+    );
+}
+
+#[test]
+fn a_name_moves_to_the_newer_image_and_the_older_stays() {
+    let place = Place::new();
+    let old = place.import("app:1", &[layer(&[("v", "1")])]);
+    let new = place.import("app:1", &[layer(&[("v", "22")])]);
+    assert_eq!(place.id("app:1"), Some(new.images[0].id.to_string()));
+    let old = place
+        .store
+        .image(old.images[0].id.as_str())
+        .unwrap()
+        .unwrap();
+    assert!(old.names.is_empty());
+    assert_eq!(place.store.read_file(&old, "v").unwrap(), "1");
+}
+
+#[test]
+fn an_image_without_one_of_its_layers_is_absent_and_healed_by_importing_again() {
+    let place = Place::new();
+    let layers = [layer(&[("a", "1")]), layer(&[("b", "2")])];
+    let id = place.import("app", &layers).images[0].id.to_string();
+    let image = place.store.image(&id).unwrap().unwrap();
+    std::fs::remove_dir_all(&image.layers[0]).unwrap();
+    assert_eq!(place.id("app"), None);
+    assert_eq!(place.store.image(&id).unwrap(), None);
+    assert!(place.store.list().unwrap().is_empty());
+    let report = place.import("app", &layers);
+    assert_eq!(report.images[0].new_layers, 1);
+    assert_eq!(place.id("app"), Some(id));
+}
+
+#[test]
+fn removing_takes_the_name_then_the_image_and_only_its_own_layers() {
+    let place = Place::new();
+    let shared = layer(&[("shared", "1")]);
+    place.import("a", &[shared.clone(), layer(&[("a", "1")])]);
+    let b = place.import("b", &[shared]).images[0].id.to_string();
+    let none = BTreeSet::new();
+    let writer = place.store.lock().unwrap();
+    assert!(matches!(
+        writer.remove("c", &none),
+        Err(RemoveError::Unknown { .. })
+    ));
+    let used = BTreeSet::from([place.id("a").unwrap()]);
+    assert!(matches!(
+        writer.remove("a", &used),
+        Err(RemoveError::InUse { .. })
+    ));
+    assert!(matches!(writer.remove("a", &none), Ok(Removed::Image(_))));
+    assert_eq!(place.id("a"), None);
+    assert_eq!(place.id("b"), Some(b));
+    assert_eq!(
+        std::fs::read_dir(place.store.layers_dir()).unwrap().count(),
+        1
+    );
+    assert!(!place.store.has_leftovers());
+}
+
+#[test]
+fn files_are_looked_up_through_whiteouts_opaque_directories_and_links() {
+    let place = Place::new();
+    let bottom = layer(&[
+        ("etc/", ""),
+        ("etc/gone", "x"),
+        ("etc/kept", "kept"),
+        ("opaque/", ""),
+        ("opaque/low", "x"),
+        ("file", "x"),
+    ]);
+    let top = layer(&[
+        ("etc/.wh.gone", ""),
+        ("opaque/.wh..wh..opq", ""),
+        ("opaque/high", "high"),
+        ("file/", ""),
+        ("abs", "-> /etc/kept"),
+        ("up", "-> ../../etc/./kept"),
+        ("loop", "-> loop"),
+    ]);
+    let id = place.import("app", &[bottom, top]).images[0].id.to_string();
+    let image = place.store.image(&id).unwrap().unwrap();
+    let cases = [
+        ("etc/kept", "kept"),
+        ("etc/gone", ""),
+        ("opaque/low", ""),
+        ("opaque/high", "high"),
+        ("file", ""),
+        ("abs", "kept"),
+        ("up", "kept"),
+        ("loop", ""),
+        ("etc/../etc/kept", "kept"),
+        ("etc/kept/x", ""),
+    ];
+    for (path, text) in cases {
+        assert_eq!(place.store.read_file(&image, path).unwrap(), text, "{path}");
+    }
+}
+
+#[test]
+fn only_one_at_a_time_may_change_the_store_and_reading_goes_on() {
+    let place = Place::new();
+    place.import("a", &[layer(&[("a", "1")])]);
+    let writer = place.store.lock().unwrap();
+    let other = Store::open(&place.store.dir).unwrap();
+    assert!(other.try_lock().unwrap().is_none());
+    assert!(matches!(other.presence("a"), ImagePresence::Present(_)));
+    drop(writer);
+    assert!(other.try_lock().unwrap().is_some());
+}
