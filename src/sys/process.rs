@@ -1,11 +1,15 @@
 //! Processes: identity that survives pid reuse, fork, exec.
-#![expect(unsafe_code, reason = "fork, _exit and execve have no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "fork, _exit, execve, unshare and closing what others opened have no safe wrapper"
+)]
 
 use std::ffi::{CString, c_char};
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags};
+use rustix::thread::UnshareFlags;
 
 use crate::holder::proto::ProcessId;
 
@@ -91,6 +95,27 @@ pub fn execve(program: &CString, args: &[CString], env: &[CString]) -> io::Error
     // SAFETY: both arrays end with null and point to NUL-terminated strings that outlive the call.
     unsafe { libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// Moves this process into new namespaces. Only with one thread, which this checks.
+pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    let threads = thread_count()?;
+    if threads != 1 {
+        return Err(io::Error::other(format!(
+            "{threads} threads before an unshare"
+        )));
+    }
+    // SAFETY: CLONE_FILES, the unsafe flag, takes nothing from anybody in a process of one thread.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Closes every descriptor from `first` on. Only at a program's start, before anything owns one.
+pub fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: nothing in this process owns them (see above). The system call is as old as kernel 5.9.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,192 @@
+//! The last step of a container's process: confine itself and execute the program. libcontainer's own executor loses
+//! the order of the environment, refuses programs that others cannot execute and falls back to /bin/sh; this one does
+//! what was asked for or says why not.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use libcontainer::oci_spec::runtime::{Process, Spec};
+use libcontainer::workload::{
+    Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError,
+};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::proto::{Confinement, Seccomp};
+use super::report::{Line, Report};
+use crate::oci::seccomp::{self, Instruction};
+use crate::sys;
+
+/// Runs in the container, as its process.
+#[derive(Clone)]
+pub(super) struct ExactExecutor {
+    confinement: Confinement,
+    filter: Option<Rc<[Instruction]>>,
+    line: Line,
+}
+
+impl ExactExecutor {
+    pub(super) fn new(confinement: &Confinement, line: &Line) -> Self {
+        let filter = match confinement.seccomp {
+            Seccomp::RuntimeDefault => {
+                Some(seccomp::default_program(&confinement.capabilities).into())
+            }
+            Seccomp::Unconfined => None,
+        };
+        Self {
+            confinement: confinement.clone(),
+            filter,
+            line: line.clone(),
+        }
+    }
+}
+
+impl Executor for ExactExecutor {
+    /// The holder learns the pid here, and has noted it before anything of the container runs.
+    fn validate(&self, _: &Spec) -> Result<(), ExecutorValidationError> {
+        self.line.tell(&Report::Init);
+        self.line
+            .wait_for_go()
+            .map_err(|e| ExecutorValidationError::ArgValidationError(e.to_string()))
+    }
+
+    /// The environment is given to execve whole; the process's own stays unused.
+    fn setup_envs(&self, _: HashMap<String, String>) -> Result<(), ExecutorSetEnvsError> {
+        Ok(())
+    }
+
+    fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        let message = match spec.process() {
+            Some(process) => match self.confine(process.user().uid()) {
+                Ok(()) => run(process),
+                Err(e) => format!("confine the process: {}", plain(&e)),
+            },
+            None => "no process in the specification".to_owned(),
+        };
+        self.line.tell(&Report::ExecFailed(message.clone()));
+        Err(ExecutorError::Other(message))
+    }
+}
+
+impl ExactExecutor {
+    /// Filter first, while the capability for it is still there; then the capabilities.
+    fn confine(&self, uid: u32) -> io::Result<()> {
+        if self.confinement.no_new_privileges {
+            rustix::thread::set_no_new_privs(true)?;
+        }
+        if let Some(filter) = &self.filter {
+            sys::seccomp::install(filter)?;
+        }
+        limit_capabilities(capability_set(&self.confinement.capabilities), uid)
+    }
+}
+
+/// `wanted` becomes the bounding set, and what uid 0 holds; others hold nothing.
+fn limit_capabilities(wanted: CapabilitySet, uid: u32) -> io::Result<()> {
+    for bit in 0..64 {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        if wanted.contains(capability) {
+            continue;
+        }
+        // Unknown to the kernel: an error, and nothing to drop.
+        if rustix::thread::capability_is_in_bounding_set(capability).unwrap_or(false) {
+            rustix::thread::remove_capability_from_bounding_set(capability)?;
+        }
+    }
+    let held = if uid == 0 {
+        wanted
+    } else {
+        CapabilitySet::empty()
+    };
+    // Kernels refuse to permit what is not permitted already, so what they lack is left out.
+    let held = held & rustix::thread::capabilities(None)?.permitted;
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets {
+            effective: held,
+            permitted: held,
+            inheritable: CapabilitySet::empty(),
+        },
+    )?;
+    Ok(())
+}
+
+fn capability_set(names: &[String]) -> CapabilitySet {
+    names
+        .iter()
+        .filter_map(|name| CapabilitySet::from_name(name.strip_prefix("CAP_").unwrap_or(name)))
+        .collect()
+}
+
+/// Executes the program; returns only to say why that failed.
+fn run(process: &Process) -> String {
+    let args = process.args().as_deref().unwrap_or_default();
+    let env = process.env().as_deref().unwrap_or_default();
+    let Some(name) = args.first() else {
+        return "exec: no command".to_owned();
+    };
+    let (Ok(argv), Ok(envp)) = (c_strings(args), c_strings(env)) else {
+        return format!("exec: {name:?}: a NUL byte in the arguments or the environment");
+    };
+    let mut denied = None;
+    for program in candidates(name, env) {
+        let Ok(path) = CString::new(program.as_str()) else {
+            continue;
+        };
+        let error = sys::process::execve(&path, &argv, &envp);
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) if !Path::new(&program).exists() => {}
+            Some(Errno::NOENT) => {
+                return format!("exec: {program:?}: its interpreter or loader does not exist");
+            }
+            Some(Errno::ACCESS) => denied = Some((program, error)),
+            _ => return format!("exec: {program:?}: {}", plain(&error)),
+        }
+    }
+    match denied {
+        Some((program, error)) => format!("exec: {program:?}: {}", plain(&error)),
+        None if name.contains('/') => {
+            format!("exec: {name:?}: {}", plain(&Errno::NOENT.into()))
+        }
+        None => format!("exec: {name:?}: executable file not found in $PATH"),
+    }
+}
+
+/// The paths to try: the name itself with a slash in it, else below each directory of the container's PATH (the last
+/// one, as a shell would see it). Empty and relative entries are skipped, as runc does.
+fn candidates(name: &str, env: &[String]) -> Vec<String> {
+    if name.contains('/') {
+        return vec![name.to_owned()];
+    }
+    env.iter()
+        .rev()
+        .find_map(|entry| entry.strip_prefix("PATH="))
+        .unwrap_or_default()
+        .split(':')
+        .filter(|dir| dir.starts_with('/'))
+        .map(|dir| format!("{}/{name}", dir.trim_end_matches('/')))
+        .collect()
+}
+
+fn c_strings(list: &[String]) -> Result<Vec<CString>, std::ffi::NulError> {
+    list.iter()
+        .map(|text| CString::new(text.as_str()))
+        .collect()
+}
+
+/// An error as runtimes print it: `no such file or directory`, without Rust's capital and number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

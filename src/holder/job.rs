@@ -1,0 +1,193 @@
+//! A worker in flight: the holder listens to it with a deadline and never waits for it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::instance::End;
+use super::proto::{CreateContainer, ProcessId, Stamp};
+use super::report::{self, Report};
+use crate::sys;
+use crate::sys::packet::{self, Packet};
+
+/// A worker that takes longer is killed.
+const DEADLINE_MS: u64 = 60_000;
+/// Pause between two attempts to kill it.
+const KILL_AGAIN_MS: u64 = 200;
+/// After so many attempts it is given up: something in it cannot be killed.
+const MAX_KILLS: u32 = 50;
+/// Error lines of libcontainer that are kept; the first tell the cause, later ones repeat it further up.
+const MAX_TROUBLE: usize = 4;
+
+/// What the worker does.
+pub(super) enum Purpose {
+    Create {
+        request: Box<CreateContainer>,
+        outputs: [OwnedFd; 2],
+        /// (connection, request id) that get the reply.
+        waiters: Vec<(u64, u64)>,
+    },
+    Exec {
+        container: String,
+        /// (connection, request id).
+        waiter: (u64, u64),
+        timeout_ms: Option<u64>,
+    },
+}
+
+/// How it came out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The program runs, or has run already.
+    Started(ProcessId),
+    /// It could not be executed.
+    NotExecuted(String),
+    /// It did not come that far.
+    Failed(String),
+}
+
+pub(super) struct Job {
+    pub(super) channel: OwnedFd,
+    pub(super) worker: i32,
+    /// Cgroup that holds what it makes: the container's or the exec's.
+    pub(super) cgroup: String,
+    pub(super) purpose: Purpose,
+    /// The new process, once it reported itself.
+    init: Option<ProcessId>,
+    /// Its end, if it was reaped before the worker was done.
+    pub(super) init_end: Option<(End, Stamp)>,
+    pub(super) master: Option<OwnedFd>,
+    done: bool,
+    failed: Option<String>,
+    not_executed: Option<String>,
+    trouble: Vec<String>,
+    deadline_ms: u64,
+    kills: u32,
+}
+
+/// What came over the channel.
+pub(super) enum Heard {
+    /// Nothing more for now.
+    Nothing,
+    /// The new process is there and waits for go.
+    Init(i32),
+    /// Something that was noted.
+    Noted,
+    /// The end: see [`Job::outcome`].
+    End,
+}
+
+impl Job {
+    pub(super) fn new(
+        (channel, worker): (OwnedFd, i32),
+        cgroup: String,
+        purpose: Purpose,
+        now: Stamp,
+    ) -> Self {
+        Self {
+            channel,
+            worker,
+            cgroup,
+            purpose,
+            init: None,
+            init_end: None,
+            master: None,
+            done: false,
+            failed: None,
+            not_executed: None,
+            trouble: Vec::new(),
+            deadline_ms: now.boot_ms.saturating_add(DEADLINE_MS),
+            kills: 0,
+        }
+    }
+
+    /// Reads one packet.
+    pub(super) fn hear(&mut self) -> Heard {
+        match packet::receive(&self.channel) {
+            Ok(Some(packet)) => self.note(packet),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
+            // Longer than a packet may be: skipped.
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => Heard::Noted,
+            Ok(None) | Err(_) => Heard::End,
+        }
+    }
+
+    fn note(&mut self, packet: Packet) -> Heard {
+        let Ok(report) = serde_json::from_slice(&packet.bytes) else {
+            return Heard::Noted;
+        };
+        match report {
+            Report::Init => return self.note_init(packet.sender),
+            Report::Trouble(line) => {
+                if self.trouble.len() < MAX_TROUBLE && !self.trouble.contains(&line) {
+                    self.trouble.push(line);
+                }
+            }
+            Report::ExecFailed(message) => self.not_executed = Some(message),
+            Report::Failed(message) => self.failed = Some(message),
+            Report::Done => {
+                self.done = true;
+                self.master = packet.fds.into_iter().next();
+            }
+        }
+        Heard::Noted
+    }
+
+    fn note_init(&mut self, sender: Option<i32>) -> Heard {
+        match sender.map(|pid| (pid, sys::process::of(pid))) {
+            Some((pid, Ok(process))) => {
+                self.init = Some(process);
+                Heard::Init(pid)
+            }
+            Some((_, Err(_))) | None => Heard::Noted,
+        }
+    }
+
+    /// Lets the new process go on.
+    pub(super) fn go(&self) {
+        // Should it be dead already, the end of the channel tells.
+        let _ = report::send_go(&self.channel);
+    }
+
+    /// Whether the reaped process was this job's new one.
+    pub(super) fn reaped(&mut self, pid: i32, end: End, now: Stamp) -> bool {
+        let ours = self.init.is_some_and(|process| process.pid == pid);
+        if ours {
+            self.init_end = Some((end, now));
+        }
+        ours
+    }
+
+    /// When [`Self::tick`] has something to do.
+    pub(super) fn wake_at_ms(&self) -> u64 {
+        self.deadline_ms
+    }
+
+    /// Past its deadline the worker is killed; the caller kills the cgroup. False when it is to be given up.
+    pub(super) fn tick(&mut self, now: Stamp) -> bool {
+        self.deadline_ms = now.boot_ms.saturating_add(KILL_AGAIN_MS);
+        self.kills += 1;
+        if let Some(worker) = Pid::from_raw(self.worker) {
+            let _ = kill_process(worker, Signal::KILL);
+        }
+        self.kills <= MAX_KILLS
+    }
+
+    /// How it came out; to be asked at the end of the channel.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        if let Some(message) = self.not_executed.take() {
+            return Outcome::NotExecuted(message);
+        }
+        let failed = match (self.failed.take(), self.init) {
+            _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),
+            (None, Some(process)) if self.done => return Outcome::Started(process),
+            (Some(message), _) => message,
+            (None, _) => "the worker died".to_owned(),
+        };
+        if self.trouble.is_empty() {
+            return Outcome::Failed(failed);
+        }
+        Outcome::Failed(format!("{failed} ({})", self.trouble.join("; ")))
+    }
+}

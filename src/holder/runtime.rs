@@ -1,0 +1,337 @@
+//! libcontainer, called in a forked worker (see `spec` of the crate's traps in ARCHITECTURE.md): it leaves descriptors,
+//! zombies, a changed working directory and oom score behind, so nothing here may run in the holder itself.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use libcontainer::container::builder::ContainerBuilder;
+use libcontainer::error::LibcontainerError;
+use libcontainer::oci_spec::OciSpecError;
+use libcontainer::oci_spec::runtime::{Process, Spec};
+use libcontainer::syscall::syscall::SyscallType;
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit};
+
+use super::cgroup::{CgroupError, Cgroups};
+use super::executor::ExactExecutor;
+use super::proto::{Confinement, CreateContainer};
+use super::report::{Line, Report};
+use super::rootfs::{self, RootfsError};
+use crate::config::HolderPaths;
+use crate::sys;
+
+/// Why a worker could not do its job. The text goes to the user.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WorkerError {
+    #[error("prepare the root file system")]
+    Rootfs(#[from] RootfsError),
+    #[error("prepare the cgroup")]
+    Cgroup(#[from] CgroupError),
+    #[error("processes of an earlier instance are left in the cgroup {0}")]
+    Populated(String),
+    #[error("{operation} {path}")]
+    Spec {
+        operation: &'static str,
+        path: PathBuf,
+        source: OciSpecError,
+    },
+    #[error("{operation} {path}")]
+    Io {
+        operation: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("no process in {0}")]
+    NoProcess(PathBuf),
+    #[error(transparent)]
+    Runtime(#[from] LibcontainerError),
+}
+
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkerError {
+    let path = path.to_owned();
+    move |source| WorkerError::Io {
+        operation,
+        path,
+        source,
+    }
+}
+
+/// What every job needs.
+pub(super) struct Place<'a> {
+    pub(super) paths: &'a HolderPaths,
+    pub(super) cgroups: &'a Cgroups,
+    /// The container's cgroup.
+    pub(super) cgroup: &'a str,
+    pub(super) line: Line,
+}
+
+/// Mounts, creates and starts; the worker's whole life.
+pub(super) fn create(place: &Place<'_>, request: &CreateContainer, stdio: [OwnedFd; 3]) -> i32 {
+    finish(&place.line, || {
+        clean_slate();
+        prepare(place, request)?;
+        start(place, request, stdio)?;
+        Ok(None)
+    })
+}
+
+fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerError> {
+    let state = place.paths.runtime().join(&request.id);
+    remove_tree(&state).map_err(io_error("remove", &state))?;
+    if place.cgroups.is_populated(place.cgroup) {
+        return Err(WorkerError::Populated(place.cgroup.to_owned()));
+    }
+    place.cgroups.remove(place.cgroup)?;
+    place.cgroups.create(place.cgroup)?;
+    // libcontainer would leave the container in the holder's cgroup there.
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    place.cgroups.join_beside_controllers(place.cgroup, me)?;
+    let bundle = place.paths.bundle(&request.id);
+    rootfs::mount(&request.rootfs, &bundle.join("rootfs"))?;
+    adapt_spec(&bundle.join("config.json"), place.cgroup)
+}
+
+fn start(
+    place: &Place<'_>,
+    request: &CreateContainer,
+    stdio: [OwnedFd; 3],
+) -> Result<(), WorkerError> {
+    let [stdin, stdout, stderr] = stdio;
+    let mut container = builder(place, &request.id, &request.confinement)?
+        .with_stdin(stdin)
+        .with_stdout(stdout)
+        .with_stderr(stderr)
+        .as_init(place.paths.bundle(&request.id))
+        .with_systemd(false)
+        .as_sibling(true)
+        .build()?;
+    container.start()?;
+    Ok(())
+}
+
+/// A command in a running container.
+pub(super) struct ExecJob<'a> {
+    pub(super) container: &'a str,
+    pub(super) confinement: &'a Confinement,
+    pub(super) args: &'a [String],
+    /// Unique number among the holder's execs, for file names.
+    pub(super) number: u64,
+}
+
+/// Where the command's standard streams go.
+pub(super) enum ExecStdio {
+    /// To these.
+    Pipes([OwnedFd; 3]),
+    /// To a pty made in the container; its master comes back.
+    Terminal,
+}
+
+/// Starts the command; the worker's whole life.
+pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i32 {
+    finish(&place.line, || {
+        clean_slate();
+        let bundle = place.paths.bundle(job.container);
+        let file = bundle.join(format!("exec-{}.json", job.number));
+        let terminal = matches!(stdio, ExecStdio::Terminal);
+        let process = exec_process(&bundle.join("config.json"), job.args, terminal)?;
+        let text = serde_json::to_vec(&process).map_err(|e| io_error("encode", &file)(e.into()))?;
+        write(&file, &text)?;
+        let master = run_tenant(place, job, &file, stdio);
+        let _ = fs::remove_file(&file);
+        master
+    })
+}
+
+fn run_tenant(
+    place: &Place<'_>,
+    job: &ExecJob<'_>,
+    file: &Path,
+    stdio: ExecStdio,
+) -> Result<Option<OwnedFd>, WorkerError> {
+    let builder = builder(place, job.container, job.confinement)?;
+    let ExecStdio::Pipes([stdin, stdout, stderr]) = stdio else {
+        return run_on_terminal(place, job, file).map(Some);
+    };
+    builder
+        .with_stdin(stdin)
+        .with_stdout(stdout)
+        .with_stderr(stderr)
+        .as_tenant()
+        .with_process(Some(file))
+        .with_detach(true)
+        .as_sibling(true)
+        .build()?;
+    Ok(None)
+}
+
+fn run_on_terminal(
+    place: &Place<'_>,
+    job: &ExecJob<'_>,
+    file: &Path,
+) -> Result<OwnedFd, WorkerError> {
+    let bundle = place.paths.bundle(job.container);
+    let name = format!("console-{}.sock", job.number);
+    let socket = bundle.join(&name);
+    let failed = |e: io::Error| io_error("receive the terminal over", &socket)(e);
+    let listener = listen(&bundle, &name).map_err(failed)?;
+    let built = builder(place, job.container, job.confinement)?
+        .with_console_socket(Some(&socket))
+        .as_tenant()
+        .with_process(Some(file))
+        .with_detach(true)
+        .as_sibling(true)
+        .build();
+    let _ = fs::remove_file(&socket);
+    built?;
+    accept_master(&listener).map_err(failed)
+}
+
+/// The name is bound below a descriptor: the bundle's path may be longer than a socket address.
+fn listen(dir: &Path, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+    let listener = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    let path = format!("/proc/self/fd/{}/{name}", dir.as_raw_fd());
+    rustix::net::bind(&listener, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&listener, 1)?;
+    Ok(listener)
+}
+
+fn accept_master(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    let connection = rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?;
+    sys::packet::receive(&connection)?
+        .and_then(|packet| packet.fds.into_iter().next())
+        .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+}
+
+fn builder(
+    place: &Place<'_>,
+    id: &str,
+    confinement: &Confinement,
+) -> Result<ContainerBuilder, WorkerError> {
+    let executor = ExactExecutor::new(confinement, &place.line);
+    Ok(ContainerBuilder::new(id.to_owned(), SyscallType::default())
+        .with_root_path(place.paths.runtime())?
+        .with_executor(executor))
+}
+
+/// Runs the job and tells the holder how it went.
+fn finish(line: &Line, job: impl FnOnce() -> Result<Option<OwnedFd>, WorkerError>) -> i32 {
+    use std::os::fd::AsFd;
+    line.collect_errors();
+    match job() {
+        Ok(master) => {
+            let fds: Vec<_> = master.iter().map(AsFd::as_fd).collect();
+            line.tell_with(&Report::Done, &fds);
+            0
+        }
+        Err(error) => {
+            line.tell(&Report::Failed(chain(&error)));
+            1
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // Transparent variants repeat their source's text.
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What a container inherits and libcontainer does not set: the same whoever started the agent, and however.
+fn clean_slate() {
+    sys::signals::reset_all();
+    let _ = rustix::thread::set_thread_groups(&[]);
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    sys::keyring::new_session();
+    // The values of a service under systemd.
+    set_limit(Resource::Nofile, Some(1024), Some(524_288));
+    set_limit(Resource::Core, Some(0), None);
+    set_limit(Resource::Stack, Some(8 << 20), None);
+    set_limit(Resource::Memlock, Some(8 << 20), Some(8 << 20));
+}
+
+fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
+    let _ = rustix::process::setrlimit(resource, Rlimit { current, maximum });
+}
+
+/// The parts of config.json that only the holder knows.
+fn adapt_spec(file: &Path, cgroup: &str) -> Result<(), WorkerError> {
+    let failed = |operation| {
+        let path = file.to_owned();
+        move |source| WorkerError::Spec {
+            operation,
+            path,
+            source,
+        }
+    };
+    let mut spec = Spec::load(file).map_err(failed("read"))?;
+    if let Some(linux) = spec.linux_mut() {
+        linux.set_cgroups_path(Some(cgroup.into()));
+    }
+    if let Some(process) = spec.process_mut() {
+        process.set_terminal(Some(false));
+        let refused = |score| !try_oom_score(score);
+        if process.oom_score_adj().is_some_and(refused) {
+            process.set_oom_score_adj(None);
+        }
+    }
+    spec.save(file).map_err(failed("write"))
+}
+
+/// libcontainer fails a create when this is refused (no CAP_SYS_RESOURCE), so it is tried before.
+fn try_oom_score(score: i32) -> bool {
+    fs::OpenOptions::new()
+        .write(true)
+        .open("/proc/self/oom_score_adj")
+        .and_then(|mut file| io::Write::write_all(&mut file, score.to_string().as_bytes()))
+        .is_ok()
+}
+
+/// The container's own process with another command.
+fn exec_process(config: &Path, args: &[String], terminal: bool) -> Result<Process, WorkerError> {
+    let spec = Spec::load(config).map_err(|source| WorkerError::Spec {
+        operation: "read",
+        path: config.to_owned(),
+        source,
+    })?;
+    let mut process = spec
+        .process()
+        .clone()
+        .ok_or_else(|| WorkerError::NoProcess(config.to_owned()))?;
+    process.set_args(Some(args.to_vec()));
+    process.set_terminal(Some(terminal));
+    Ok(process)
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), WorkerError> {
+    fs::File::create(file)
+        .and_then(|mut f| io::Write::write_all(&mut f, bytes))
+        .map_err(io_error("write", file))
+}
+
+/// Removes a directory tree; a missing one is fine.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

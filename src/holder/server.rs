@@ -1,0 +1,348 @@
+//! The loop: one thread, one poll. Facts come in (packets, reports, child exits, output, time), state goes out. Nothing
+//! here waits for anything but the poll.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketFlags, accept_with, sockopt};
+use rustix::process::WaitOptions;
+
+use super::cgroup::Cgroups;
+use super::connection::{self, Connection};
+use super::instance::{End, Instance};
+use super::job::{Heard, Job};
+use super::proto::{FromHolder, HolderState, PROTO_VERSION, PodRecord, ProcessId, Stamp};
+use super::session::Session;
+use crate::config::HolderPaths;
+use crate::sys;
+use crate::sys::packet;
+
+/// More connections than this are left waiting.
+const MAX_CONNECTIONS: usize = 64;
+/// Read from one pipe in one go.
+const BUFFER: usize = 64 * 1024;
+
+/// Everything the holder knows.
+pub(super) struct Holder {
+    pub(super) paths: HolderPaths,
+    pub(super) record: PodRecord,
+    pub(super) cgroups: Cgroups,
+    pub(super) connections: BTreeMap<u64, Connection>,
+    /// Oldest first.
+    pub(super) instances: Vec<Instance>,
+    pub(super) jobs: Vec<Job>,
+    pub(super) sessions: Vec<Session>,
+    /// Failed creates whose remains could not be removed yet.
+    pub(super) remains: Vec<super::requests::Remains>,
+    /// Counts connections and execs.
+    pub(super) last_number: u64,
+    pub(super) changed: bool,
+    pub(super) leaving: bool,
+    me: ProcessId,
+    listener: OwnedFd,
+    child_exits: OwnedFd,
+    buffer: Vec<u8>,
+    log_trouble: Option<String>,
+}
+
+/// What a polled descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Listener,
+    ChildExits,
+    /// By its worker's pid.
+    Job(i32),
+    /// (index of the instance, 0 or 1): valid within one turn.
+    Output(usize, usize),
+    /// By its number.
+    Connection(u64),
+}
+
+impl Holder {
+    pub(super) fn new(
+        paths: HolderPaths,
+        record: PodRecord,
+        cgroups: Cgroups,
+        (listener, child_exits): (OwnedFd, OwnedFd),
+    ) -> io::Result<Self> {
+        Ok(Self {
+            paths,
+            record,
+            cgroups,
+            connections: BTreeMap::new(),
+            instances: Vec::new(),
+            jobs: Vec::new(),
+            sessions: Vec::new(),
+            remains: Vec::new(),
+            last_number: 0,
+            changed: true,
+            leaving: false,
+            me: sys::process::of_self()?,
+            listener,
+            child_exits,
+            buffer: vec![0; BUFFER],
+            log_trouble: None,
+        })
+    }
+
+    /// Serves until a shutdown request.
+    pub(super) fn serve(&mut self) -> io::Result<()> {
+        while !self.leaving {
+            let ready = self.wait()?;
+            self.turn(&ready, sys::clock::now());
+            self.publish();
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something is ready or due.
+    fn wait(&self) -> io::Result<Vec<Source>> {
+        let mut sources = vec![Source::ChildExits];
+        let mut fds = vec![PollFd::new(&self.child_exits, PollFlags::IN)];
+        if self.connections.len() < MAX_CONNECTIONS {
+            sources.push(Source::Listener);
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
+        for job in &self.jobs {
+            sources.push(Source::Job(job.worker));
+            fds.push(PollFd::new(&job.channel, PollFlags::IN));
+        }
+        for (index, instance) in self.instances.iter().enumerate() {
+            for (output, fd) in instance.outputs() {
+                sources.push(Source::Output(index, output));
+                fds.push(PollFd::new(fd, PollFlags::IN));
+            }
+        }
+        for (&number, connection) in &self.connections {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, connection.wants_to_write());
+            sources.push(Source::Connection(number));
+            fds.push(PollFd::new(&connection.socket, flags));
+        }
+        match poll(&mut fds, self.timeout().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let is_ready =
+            |(fd, source): (&PollFd<'_>, Source)| (!fd.revents().is_empty()).then_some(source);
+        Ok(fds.iter().zip(sources).filter_map(is_ready).collect())
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let wakes = self
+            .jobs
+            .iter()
+            .map(Job::wake_at_ms)
+            .chain(self.instances.iter().filter_map(Instance::wake_at_ms))
+            .chain(self.sessions.iter().filter_map(Session::wake_at_ms))
+            .chain(self.remains.iter().map(|r| r.try_at_ms));
+        let wait_ms = wakes.min()?.saturating_sub(sys::clock::now().boot_ms);
+        let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
+        Some(Timespec {
+            tv_sec: wait_ms / 1000,
+            tv_nsec: wait_ms % 1000 * 1_000_000,
+        })
+    }
+
+    /// The order matters: reports are read before children are reaped, so that the pid of a container is known before
+    /// its end is seen; output is read before requests, which may remove instances and so move their indices.
+    fn turn(&mut self, ready: &[Source], now: Stamp) {
+        self.hear_jobs(now);
+        if ready.contains(&Source::ChildExits) {
+            self.reap(now);
+        }
+        for source in ready {
+            match *source {
+                Source::Output(index, output) => {
+                    self.instances[index].pump(output, &mut self.buffer, now);
+                }
+                Source::Listener | Source::ChildExits | Source::Job(_) | Source::Connection(_) => {}
+            }
+        }
+        for source in ready {
+            match *source {
+                Source::Connection(number) => self.read_connection(number, now),
+                Source::Listener => self.accept(),
+                Source::ChildExits | Source::Job(_) | Source::Output(..) => {}
+            }
+        }
+        self.tick(now);
+    }
+
+    fn hear_jobs(&mut self, now: Stamp) {
+        let mut index = 0;
+        while index < self.jobs.len() {
+            let job = &mut self.jobs[index];
+            match job.hear() {
+                Heard::Nothing => index += 1,
+                Heard::Noted => {}
+                Heard::Init(pid) => {
+                    if let super::job::Purpose::Exec { .. } = job.purpose {
+                        // Should it fail, killing the exec still reaches its first process.
+                        let _ = self.cgroups.track(&job.cgroup, pid);
+                    }
+                    job.go();
+                }
+                Heard::End => {
+                    let job = self.jobs.remove(index);
+                    self.finish_job(job, now);
+                }
+            }
+        }
+    }
+
+    fn reap(&mut self, now: Stamp) {
+        let mut note = [0; 128];
+        while rustix::io::read(&self.child_exits, &mut note).is_ok_and(|n| n > 0) {}
+        // One process, one wait: whoever ends (workers, intermediates, failed inits, orphans of a container with the
+        // host's pids, gzip children) must not stay a zombie.
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            self.reaped(pid.as_raw_nonzero().get(), status.into(), now);
+        }
+    }
+
+    fn reaped(&mut self, pid: i32, end: End, now: Stamp) {
+        let is_it = |process: ProcessId| process.pid == pid;
+        if self.jobs.iter_mut().any(|job| job.reaped(pid, end, now)) {
+            return;
+        }
+        let mut instances = self.instances.iter_mut();
+        if let Some(instance) = instances.find(|i| i.process().is_some_and(is_it)) {
+            instance.init_ended(end, now);
+        } else if let Some(index) = self.sessions.iter().position(|s| is_it(s.process)) {
+            let session = self.sessions.remove(index);
+            self.end_session(&session, end);
+        } else {
+            for instance in &mut self.instances {
+                instance.log_child_exited(pid);
+            }
+        }
+    }
+
+    pub(super) fn end_session(&mut self, session: &Session, end: End) {
+        // What the command left behind in the background lives on, as it would with kubectl exec.
+        let _ = self.cgroups.remove(&session.cgroup);
+        if let Some(connection) = self.connections.get_mut(&session.connection) {
+            connection.say_last(&FromHolder::ExecExited {
+                code: end.code,
+                timed_out: session.timed_out,
+            });
+        }
+    }
+
+    fn tick(&mut self, now: Stamp) {
+        for instance in &mut self.instances {
+            self.changed |= instance.tick(&self.cgroups, &mut self.buffer, now);
+        }
+        for session in &mut self.sessions {
+            session.tick(&self.cgroups, now);
+        }
+        let mut index = 0;
+        while index < self.jobs.len() {
+            let job = &mut self.jobs[index];
+            if now.boot_ms < job.wake_at_ms() {
+                index += 1;
+                continue;
+            }
+            self.cgroups.kill(&job.cgroup);
+            if job.tick(now) {
+                index += 1;
+            } else {
+                let job = self.jobs.remove(index);
+                self.finish_job(job, now);
+            }
+        }
+        self.clear_remains(now);
+        let trouble = self.instances.iter().find_map(Instance::log_trouble);
+        if self.log_trouble.as_deref() != trouble {
+            self.log_trouble = trouble.map(str::to_owned);
+            self.changed = true;
+        }
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(socket) = accept_with(&self.listener, flags) else {
+            return;
+        };
+        // Invariant 12. The socket's mode says the same; this holds also for a descriptor that was passed on.
+        if sockopt::socket_peercred(&socket).is_ok_and(|peer| peer.uid.is_root()) {
+            self.last_number += 1;
+            let connection = Connection::new(socket);
+            self.connections.insert(self.last_number, connection);
+        }
+    }
+
+    fn read_connection(&mut self, number: u64, now: Stamp) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        match packet::receive(connection.socket.as_fd()) {
+            Ok(Some(packet)) => self.request(number, packet, now),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::InvalidData
+                ) => {}
+            Ok(None) | Err(_) => self.drop_connection(number, now),
+        }
+    }
+
+    pub(super) fn drop_connection(&mut self, number: u64, now: Stamp) {
+        self.connections.remove(&number);
+        for session in &mut self.sessions {
+            if session.connection == number {
+                session.orphan(now);
+            }
+        }
+    }
+
+    /// The whole truth.
+    pub(super) fn state(&self) -> HolderState {
+        HolderState {
+            version: PROTO_VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            uid: self.record.pod.uid.clone(),
+            process: self.me,
+            containers: self.instances.iter().map(|i| i.record.clone()).collect(),
+            log_trouble: self.log_trouble.clone(),
+        }
+    }
+
+    /// Writes the state down, then reports it, then sends the replies.
+    pub(super) fn publish(&mut self) {
+        if self.changed {
+            self.changed = false;
+            if let Err(e) = self.write_state() {
+                // The agent's copy comes over the socket; the file is for the next agent.
+                self.log_trouble = Some(format!("write {}: {e}", self.paths.state().display()));
+            }
+            for connection in self.connections.values_mut() {
+                connection.state_due = true;
+            }
+        }
+        if !self.connections.values().any(Connection::wants_to_write) {
+            return;
+        }
+        let state = connection::encode(self.state());
+        let now = sys::clock::now();
+        let flush = |(number, connection): (&u64, &mut Connection)| {
+            (!connection.flush(&state)).then_some(*number)
+        };
+        let gone: Vec<u64> = self.connections.iter_mut().filter_map(flush).collect();
+        for number in gone {
+            self.drop_connection(number, now);
+        }
+    }
+
+    fn write_state(&self) -> io::Result<()> {
+        let target = self.paths.state();
+        let temporary = target.with_extension("tmp");
+        let mut file = std::fs::File::create(&temporary)?;
+        serde_json::to_writer(&mut file, &self.state())?;
+        file.flush()?;
+        std::fs::rename(temporary, target)
+    }
+}

@@ -1,0 +1,246 @@
+//! Becoming a holder: from a child of the agent to the pod's pause process.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::UnshareFlags;
+
+use super::cgroup::{CgroupError, Cgroups};
+use super::proto::{PodRecord, SandboxSpec};
+use super::server::Holder;
+use crate::config::HolderPaths;
+use crate::sys;
+
+/// Why a sandbox could not be made (P-35). Printed as one line with its causes.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartupError {
+    #[error("{operation} {path}")]
+    Io {
+        operation: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("understand {path}")]
+    Record {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("{0}")]
+    System(&'static str, #[source] io::Error),
+    #[error("join the holder's cgroup")]
+    Cgroup(#[from] CgroupError),
+}
+
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StartupError {
+    let path = path.to_owned();
+    move |source| StartupError::Io {
+        operation,
+        path,
+        source,
+    }
+}
+
+fn system<E: Into<io::Error>>(operation: &'static str) -> impl FnOnce(E) -> StartupError {
+    move |source| StartupError::System(operation, source.into())
+}
+
+/// Set in the environment of the second start.
+const MARKER: &str = "VETCH_HOLDER_FROM_READ_ONLY_BINARY";
+
+/// Makes the holder of the pod in `dir`. Returns in the second of two starts; see [`enter`].
+pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
+    let dir = fs::canonicalize(dir).map_err(io_error("find", dir))?;
+    let paths = HolderPaths::new(dir);
+    let record = read_record(&paths.pod_record())?;
+    let cgroups = Cgroups::discover()?;
+    if std::env::var_os(MARKER).is_none() {
+        enter(&paths, &record.sandbox, &cgroups)?;
+    }
+    settle()?;
+    become_pause(&record.sandbox)?;
+    mount_shm(&paths.shm())?;
+    let runtime = paths.runtime();
+    fs::create_dir_all(&runtime).map_err(io_error("create", &runtime))?;
+    let child_exits = sys::signals::child_exits().map_err(system("watch for child exits"))?;
+    let listener = listen(&paths).map_err(io_error("listen on", &paths.socket()))?;
+    let mut holder = Holder::new(paths, record, cgroups, (listener, child_exits))
+        .map_err(system("find out who I am"))?;
+    holder.publish();
+    Ok(holder)
+}
+
+fn read_record(path: &Path) -> Result<PodRecord, StartupError> {
+    let bytes = fs::read(path).map_err(io_error("read", path))?;
+    serde_json::from_slice(&bytes).map_err(|source| StartupError::Record {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// First start: session, cgroup and mount namespace; then the same process again from a read-only bind mount of its own
+/// binary (invariant 11), with an empty environment. Returns only on failure.
+fn enter(
+    paths: &HolderPaths,
+    sandbox: &SandboxSpec,
+    cgroups: &Cgroups,
+) -> Result<(), StartupError> {
+    // A session leader already, if the agent made it one.
+    let _ = rustix::process::setsid();
+    cgroups.create(&sandbox.holder_cgroup)?;
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    cgroups.join(&sandbox.holder_cgroup, me)?;
+    // Before the unshare: the mount that our binary was started from stays behind in the old namespace.
+    let tree = rustix::mount::open_tree(
+        CWD,
+        "/proc/self/exe",
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+    )
+    .map_err(system("clone the binary's mount"))?;
+    unshare(UnshareFlags::NEWNS).map_err(system("unshare the mount namespace"))?;
+    let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", slave).map_err(system("make / a slave mount"))?;
+    let binary =
+        bind_binary(&tree, &paths.dir().join("binary")).map_err(system("bind the binary"))?;
+    let text = |bytes: &[u8]| {
+        CString::new(bytes).map_err(|e| system("name the binary")(io::Error::from(e)))
+    };
+    let args = [
+        text(b"vetch")?,
+        text(b"holder")?,
+        text(paths.dir().as_os_str().as_bytes())?,
+    ];
+    let env = [text(format!("{MARKER}=1").as_bytes())?];
+    let program = text(binary.as_os_str().as_bytes())?;
+    let error = sys::process::execve(&program, &args, &env);
+    Err(io_error("execute", &binary)(error))
+}
+
+fn bind_binary(tree: &OwnedFd, target: &Path) -> io::Result<PathBuf> {
+    // An older holder of this pod may have left its mount point.
+    match fs::remove_file(target) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        Ok(()) | Err(_) => {}
+    }
+    fs::File::create(target)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", CWD, target, flags)?;
+    let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount_remount(target, flags, c"")?;
+    Ok(target.to_owned())
+}
+
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    sys::process::unshare(flags)
+}
+
+/// Second start: the manners of a process that lives for years.
+fn settle() -> Result<(), StartupError> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(system("become a subreaper"))?;
+    // A holder must not die by a signal that was meant for somebody else: a terminal's, or systemd's when the agent's
+    // unit is stopped with the wrong KillMode. It leaves when asked to over its socket; SIGKILL remains.
+    sys::signals::ignore(&[
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ]);
+    // C-79; needs CAP_SYS_RESOURCE, and we work without.
+    let _ = fs::OpenOptions::new()
+        .write(true)
+        .open("/proc/self/oom_score_adj")
+        .and_then(|mut file| file.write_all(b"-998"));
+    // Descriptors of pipes and connections: as many as there may be.
+    let all = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: all,
+        maximum: all,
+    };
+    let _ = rustix::process::setrlimit(Resource::Nofile, limit);
+    rustix::process::chdir("/").map_err(system("change to /"))?;
+    sys::process::close_from(3).map_err(system("close inherited descriptors"))
+}
+
+/// The namespaces that the pod's containers share.
+fn become_pause(sandbox: &SandboxSpec) -> Result<(), StartupError> {
+    if sandbox.host_network {
+        return unshare(UnshareFlags::NEWIPC).map_err(system("unshare the ipc namespace"));
+    }
+    let flags = UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
+    unshare(flags).map_err(system("unshare the network, ipc and uts namespaces"))?;
+    rustix::system::sethostname(sandbox.hostname.as_bytes())
+        .map_err(system("set the host name"))?;
+    sys::netdev::bring_up_loopback().map_err(system("bring up lo"))?;
+    // C-63. /proc/sys/net shows the namespace of who opens it. Best effort: a kernel may be built without IPv4.
+    let _ = set_sysctl("ip_unprivileged_port_start", "0");
+    let _ = set_sysctl("ping_group_range", "0 2147483647");
+    Ok(())
+}
+
+fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(Path::new("/proc/sys/net/ipv4").join(name))?
+        .write_all(value.as_bytes())
+}
+
+/// C-66: one /dev/shm for the pod, in this mount namespace only.
+fn mount_shm(target: &Path) -> Result<(), StartupError> {
+    fs::create_dir_all(target).map_err(io_error("create", target))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("shm", target, "tmpfs", flags, c"mode=1777,size=65536k")
+        .map_err(|e| io_error("mount a tmpfs on", target)(e.into()))
+}
+
+fn listen(paths: &HolderPaths) -> io::Result<OwnedFd> {
+    match fs::remove_file(paths.socket()) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        Ok(()) | Err(_) => {}
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(paths.dir(), flags, Mode::empty())?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    // The socket is made with the umask's mode: closed from its first moment on.
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &super::client::address_below(dir.as_fd())?);
+    rustix::process::umask(before);
+    bound?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// Prints the agent's line and lets go of its pipes.
+pub(super) fn announce(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+    let _ = io::stdout().flush();
+    let Ok(null) = rustix::fs::openat(
+        CWD,
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) else {
+        return;
+    };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}

@@ -1,0 +1,427 @@
+//! A real holder with a busybox image, in private directories and its own cgroup root; everything ends with the value.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tempfile::TempDir;
+use vetch::config::HolderPaths;
+use vetch::holder::cgroup::Cgroups;
+use vetch::holder::client::HolderConnection;
+use vetch::holder::proto::{
+    ContainerRecord, CreateContainer, ExecCommand, Exit, FromHolder, HolderState, InstanceState,
+    LogSpec, PROTO_VERSION, PodRecord, Reply, Request, Rootfs, SandboxSpec, ToHolder,
+};
+use vetch::oci::{ContainerInput, ManagedFiles, NodeFacts};
+use vetch::pod::StaticPod;
+use vetch::sys::clock;
+
+/// Longest that anything here may take.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// False, with the reason printed, where these tests cannot run.
+pub fn can_run() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: needs root");
+    }
+    root
+}
+
+/// Waits for a condition; fails after [`DEADLINE`].
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = clock::now().boot_ms + u64::try_from(DEADLINE.as_millis()).unwrap();
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(clock::now().boot_ms < end, "waited in vain: {what}");
+        let pause = Timespec {
+            tv_sec: 0,
+            tv_nsec: 5_000_000,
+        };
+        let _ = poll(&mut [], Some(&pause));
+    }
+}
+
+/// One connection with its own request numbers.
+pub struct Wire {
+    pub connection: HolderConnection,
+    next: Cell<u64>,
+    /// Replies that came while waiting for something else.
+    replies: RefCell<HashMap<u64, (Reply, Vec<OwnedFd>)>>,
+    /// The newest state.
+    pub state: RefCell<Option<HolderState>>,
+    exec_exit: Cell<Option<(i32, bool)>>,
+}
+
+impl Wire {
+    pub fn connect(paths: &HolderPaths) -> Self {
+        Self {
+            connection: HolderConnection::connect(paths).unwrap(),
+            next: Cell::new(1),
+            replies: RefCell::default(),
+            state: RefCell::default(),
+            exec_exit: Cell::new(None),
+        }
+    }
+
+    pub fn send(&self, request: Request, fds: &[BorrowedFd<'_>]) -> u64 {
+        let id = self.next.replace(self.next.get() + 1);
+        self.connection
+            .send(&ToHolder { id, request }, fds)
+            .unwrap();
+        id
+    }
+
+    /// Receives one packet, or fails after the deadline.
+    pub fn receive(&self) {
+        let mut fds = [PollFd::from_borrowed_fd(
+            self.connection.as_fd(),
+            PollFlags::IN,
+        )];
+        let limit = Timespec::try_from(DEADLINE).unwrap();
+        assert_eq!(poll(&mut fds, Some(&limit)).unwrap(), 1, "no packet came");
+        let (message, fds) = self.connection.recv().unwrap();
+        match message {
+            FromHolder::State(state) => *self.state.borrow_mut() = Some(*state),
+            FromHolder::Reply { id, reply } => {
+                self.replies.borrow_mut().insert(id, (reply, fds));
+            }
+            FromHolder::ExecExited { code, timed_out } => {
+                self.exec_exit.set(Some((code, timed_out)));
+            }
+        }
+    }
+
+    pub fn reply(&self, id: u64) -> (Reply, Vec<OwnedFd>) {
+        loop {
+            if let Some(reply) = self.replies.borrow_mut().remove(&id) {
+                return reply;
+            }
+            self.receive();
+        }
+    }
+
+    pub fn ask(&self, request: Request) -> Reply {
+        let id = self.send(request, &[]);
+        self.reply(id).0
+    }
+
+    /// Waits for (exit code, timed out).
+    pub fn exec_exit(&self) -> (i32, bool) {
+        loop {
+            if let Some(exit) = self.exec_exit.get() {
+                return exit;
+            }
+            self.receive();
+        }
+    }
+}
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+pub struct Sandbox {
+    pub dir: TempDir,
+    pub paths: HolderPaths,
+    pub cgroups: Cgroups,
+    pub cgroup_root: String,
+    pub holder: Child,
+    pub wire: Wire,
+    pub record: PodRecord,
+    next_id: Cell<u32>,
+    /// Changes to a create request before it is sent.
+    pub adjust: fn(&mut CreateContainer),
+}
+
+impl Sandbox {
+    /// Starts a holder for a pod. `spec` is the YAML of `spec:` with two blanks of indentation.
+    pub fn start(spec: &str) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), spec)
+    }
+
+    pub fn start_in(dir: TempDir, spec: &str) -> Self {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let cgroup_root = format!("/vetch-test-{}-holder-{number}", std::process::id());
+        make_layer(&dir.path().join("layer"));
+        let paths = HolderPaths::new(dir.path().join("holder"));
+        std::fs::create_dir(paths.dir()).unwrap();
+        let pod = parse(spec);
+        let network = pod.pod.spec.as_ref().unwrap().host_network;
+        let record = PodRecord {
+            version: PROTO_VERSION,
+            attempt: 0,
+            sandbox: SandboxSpec {
+                holder_cgroup: format!("{cgroup_root}/holders/{}", pod.uid),
+                pod_cgroup: format!("{cgroup_root}/besteffort/pod{}", pod.uid),
+                host_network: network.unwrap_or(false),
+                hostname: "web-1".into(),
+                trash: dir.path().join("trash"),
+            },
+            pod,
+        };
+        std::fs::File::create(paths.pod_record())
+            .map(|file| serde_json::to_writer(file, &record).unwrap())
+            .unwrap();
+        let holder = spawn(&paths);
+        Self {
+            wire: Wire::connect(&paths),
+            cgroups: Cgroups::discover().unwrap(),
+            dir,
+            paths,
+            cgroup_root,
+            holder,
+            record,
+            next_id: Cell::new(0),
+            adjust: |_| {},
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.holder.id()).unwrap()
+    }
+
+    pub fn proc(&self, file: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid().to_string()).join(file)
+    }
+
+    pub fn proc_text(&self, file: &str) -> String {
+        std::fs::read_to_string(self.proc(file)).unwrap()
+    }
+
+    pub fn new_id(&self) -> String {
+        let number = self.next_id.replace(self.next_id.get() + 1);
+        format!("{number:064x}")
+    }
+
+    /// Prepares the bundle of a container of the pod and the request for it.
+    pub fn prepare(&self, name: &str) -> CreateContainer {
+        let id = self.new_id();
+        let spec = self.record.pod.pod.spec.as_ref().unwrap();
+        let container = spec.containers.iter().find(|c| c.name == name).unwrap();
+        let termination = self.dir.path().join(format!("message-{id}"));
+        std::fs::File::create(&termination).unwrap();
+        let cgroup = format!("{}/{id}", self.record.sandbox.pod_cgroup);
+        let launch = vetch::oci::launch(ContainerInput {
+            pod: &self.record.pod,
+            container,
+            image: &Default::default(),
+            passwd: "root:x:0:0:root:/root:/bin/sh\n",
+            group: "root:x:0:\n",
+            cgroup_path: Path::new(&cgroup),
+            node: &node_facts(&self.cgroups),
+            files: &ManagedFiles {
+                shm: self.paths.shm(),
+                termination_message: Some(termination.clone()),
+                ..ManagedFiles::default()
+            },
+        })
+        .unwrap();
+        let bundle = self.paths.bundle(&id);
+        std::fs::create_dir_all(&bundle).unwrap();
+        launch.spec.save(bundle.join("config.json")).unwrap();
+        let writable = self.dir.path().join("layers").join(&id);
+        std::fs::create_dir_all(writable.join("upper")).unwrap();
+        std::fs::create_dir_all(writable.join("work")).unwrap();
+        let mut request = CreateContainer {
+            id: id.clone(),
+            name: name.into(),
+            restart_count: 0,
+            hash: "h".into(),
+            image: "busybox".into(),
+            image_id: "sha256:0".into(),
+            rootfs: Rootfs {
+                lower: vec![self.dir.path().join("layer")],
+                writable,
+                cwd: launch.spec.process().as_ref().unwrap().cwd().clone(),
+                uid: 0,
+                gid: 0,
+            },
+            confinement: launch.confinement,
+            log: LogSpec {
+                file: self.dir.path().join(format!("logs/{name}/{id}.log")),
+                link: self.dir.path().join(format!("links/{id}.log")),
+                max_size: 10 << 20,
+                max_files: 5,
+            },
+            termination_message: Some(termination),
+            termination_message_from_logs: false,
+        };
+        (self.adjust)(&mut request);
+        request
+    }
+
+    /// Creates a container; gives its id and the reply.
+    pub fn create(&self, name: &str) -> (String, Reply) {
+        let request = self.prepare(name);
+        let id = request.id.clone();
+        (id, self.wire.ask(Request::Create(Box::new(request))))
+    }
+
+    /// Creates a container that must start; gives its id.
+    pub fn run(&self, name: &str) -> String {
+        let (id, reply) = self.create(name);
+        assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+        id
+    }
+
+    /// The record of a container in the newest state.
+    pub fn record(&self, id: &str) -> Option<ContainerRecord> {
+        let state = self.wire.state.borrow();
+        let mut containers = state.as_ref()?.containers.iter();
+        containers.find(|c| c.id == id).cloned()
+    }
+
+    /// Waits for a container's exit.
+    pub fn exit(&self, id: &str) -> Exit {
+        loop {
+            if let Some(InstanceState::Exited(exit)) = self.record(id).map(|r| r.state) {
+                return exit;
+            }
+            self.wire.receive();
+        }
+    }
+
+    /// Host pid of a running container.
+    pub fn container_pid(&self, id: &str) -> i32 {
+        match self.record(id).map(|r| r.state) {
+            Some(
+                InstanceState::Running { process, .. } | InstanceState::Stopping { process, .. },
+            ) => process.pid,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Text that a container printed so far, without the CRI prefixes.
+    pub fn log(&self, id: &str) -> String {
+        let file = self.record(id).unwrap().log;
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let mut lines = String::new();
+        for line in text.lines() {
+            lines.push_str(line.splitn(4, ' ').nth(3).unwrap());
+            lines.push('\n');
+        }
+        lines
+    }
+
+    /// Runs a command in a container with a connection of its own: (exit code, timed out, output).
+    pub fn exec(&self, container: &str, args: &[&str]) -> (i32, bool, String) {
+        let wire = Wire::connect(&self.paths);
+        let output = tempfile::tempfile().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let request = exec_request(container, args);
+        let fds = [null.as_fd(), output.as_fd(), output.as_fd()];
+        let id = wire.send(Request::Exec(request), &fds);
+        let (reply, _) = wire.reply(id);
+        assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+        let (code, timed_out) = wire.exec_exit();
+        (code, timed_out, read_back(output))
+    }
+
+    pub fn stop(&self, id: &str, grace_ms: u64) -> Reply {
+        self.wire.ask(Request::Stop {
+            id: id.into(),
+            signal: libc::SIGTERM,
+            grace_ms,
+            reason: "test".into(),
+        })
+    }
+
+    pub fn remove(&self, id: &str, with_logs: bool) -> Reply {
+        self.wire.ask(Request::Remove {
+            id: id.into(),
+            with_logs,
+        })
+    }
+}
+
+/// What this machine lets us do.
+fn node_facts(cgroups: &Cgroups) -> NodeFacts {
+    use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
+    let withheld = CapabilitySet::all()
+        .iter_names()
+        .filter(|&(_, capability)| !capability_is_in_bounding_set(capability).unwrap_or(false))
+        .map(|(name, _)| format!("CAP_{name}"));
+    let withheld_capabilities: Vec<String> = withheld.collect();
+    NodeFacts {
+        unified_cgroups: cgroups.is_unified(),
+        can_lower_oom_score: !withheld_capabilities.contains(&"CAP_SYS_RESOURCE".to_owned()),
+        withheld_capabilities,
+        ..NodeFacts::default()
+    }
+}
+
+pub fn exec_request(container: &str, args: &[&str]) -> ExecCommand {
+    ExecCommand {
+        container: container.into(),
+        args: args.iter().map(|&a| a.to_owned()).collect(),
+        tty: false,
+        timeout_ms: None,
+    }
+}
+
+fn read_back(mut file: std::fs::File) -> String {
+    use std::io::{Read, Seek};
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}
+
+pub fn parse(spec: &str) -> StaticPod {
+    let yaml = format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n{spec}\n");
+    let parsed = vetch::pod::manifest::parse("t.yaml", yaml.as_bytes(), "node");
+    assert_eq!(parsed.pods.len(), 1, "{:?}", parsed.diagnostics);
+    parsed.pods.into_iter().next().unwrap()
+}
+
+fn make_layer(layer: &Path) {
+    for dir in ["bin", "proc", "sys", "dev", "etc", "tmp", "root"] {
+        std::fs::create_dir_all(layer.join(dir)).unwrap();
+    }
+    std::fs::copy("/bin/busybox", layer.join("bin/busybox")).expect("install busybox-static");
+    for applet in [
+        "sh", "sleep", "cat", "echo", "hostname", "ip", "stty", "tty", "kill", "id", "env",
+        "mount", "touch", "dd", "pwd", "ls", "chmod", "nc", "readlink", "true", "ps", "test",
+        "ulimit", "yes", "head", "seq", "tail",
+    ] {
+        std::os::unix::fs::symlink("busybox", layer.join("bin").join(applet)).unwrap();
+    }
+}
+
+/// Starts `vetch holder DIR` and waits for its line.
+pub fn spawn(paths: &HolderPaths) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .arg("holder")
+        .arg(paths.dir())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let output = child.stdout.take().unwrap();
+    BufReader::new(output).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    child
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        wait_for("empty cgroups", || {
+            self.cgroups.kill(&self.cgroup_root);
+            let _ = self.holder.try_wait();
+            (!self.cgroups.is_populated(&self.cgroup_root)).then_some(())
+        });
+        let _ = self.holder.wait();
+        let removed = self.cgroups.remove(&self.cgroup_root);
+        if !std::thread::panicking() {
+            removed.unwrap();
+        }
+    }
+}
