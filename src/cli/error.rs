@@ -40,6 +40,21 @@ pub enum CliError {
     /// Asking a holder.
     #[error(transparent)]
     Holder(#[from] crate::holder::client::ClientError),
+    /// The image store.
+    #[error(transparent)]
+    Store(#[from] crate::image::StoreError),
+    /// An archive of images.
+    #[error("import {path}")]
+    Import {
+        /// Which file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: crate::image::ImportError,
+    },
+    /// An image that stays.
+    #[error(transparent)]
+    RemoveImage(#[from] crate::image::RemoveError),
     /// The terminal or a pipe of ours.
     #[error("pass input and output on")]
     Relay(#[source] io::Error),
@@ -76,6 +91,9 @@ impl CliError {
             | Self::Agent(_)
             | Self::Client(_)
             | Self::Holder(_)
+            | Self::Store(_)
+            | Self::Import { .. }
+            | Self::RemoveImage(_)
             | Self::Relay(_)
             | Self::Log(_)
             | Self::NotFound(_)

@@ -11,7 +11,9 @@ mod duration;
 mod error;
 mod exec;
 mod get;
+mod hello;
 mod holders;
+mod image;
 mod logs;
 mod output;
 mod plan;
@@ -67,6 +69,7 @@ enum Command {
     Wait(wait::Args),
     Plan(plan::Args),
     Check(check::Args),
+    Image(image::ImageCommand),
     Status(status::Args),
     Completion(completion::Args),
     Version(version::Args),
@@ -112,6 +115,7 @@ fn run(command: Command) -> Result<ExitCode, CliError> {
         Command::Wait(args) => wait::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Image(args) => image::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Version(args) => version::run(&args),

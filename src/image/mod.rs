@@ -30,10 +30,12 @@ use crate::plan::ImagePresence;
 use crate::pod::image_ref::ImageRef;
 
 pub mod archive;
+pub mod builtin;
 mod compression;
 pub mod digest;
 pub mod find;
 mod import;
+pub mod import_dir;
 mod layer_dir;
 mod lookup;
 mod pax;
