@@ -128,6 +128,10 @@ impl Formatter {
     #[must_use = "what is not taken must be pushed again after the entries were taken"]
     pub fn push<'a>(&mut self, stream: Stream, bytes: &'a [u8], now: Timestamp) -> &'a [u8] {
         self.stamp.set(now);
+        // Exact, since growing by doubling would take twice as much.
+        if self.out.capacity() == 0 {
+            self.out.reserve_exact(MAX_OUT + MAX_ENTRY);
+        }
         let mut rest = bytes;
         while !rest.is_empty() && self.out.len() < MAX_OUT {
             rest = self.push_line(stream, rest);
@@ -167,7 +171,11 @@ impl Formatter {
             self.emit(stream, Tag::Partial, &bytes[..room]);
             &bytes[room..]
         } else {
-            self.pending(stream).extend_from_slice(bytes);
+            let pending = self.pending(stream);
+            if pending.capacity() == 0 {
+                pending.reserve_exact(MAX_TEXT);
+            }
+            pending.extend_from_slice(bytes);
             &[]
         }
     }

@@ -86,8 +86,9 @@ impl<'a> Reading<'a> {
             }
         }
         // While the container runs, the rest of a torn line is yet to come.
-        if self.query.follow || !is_running() {
-            self.printer.torn_line(current.lines.torn())?;
+        let torn = current.lines.torn();
+        if !torn.is_empty() && (self.query.follow || !is_running()) {
+            self.printer.torn_line(torn)?;
         }
         self.printer.finish()
     }

@@ -98,26 +98,38 @@ impl Read for Source {
 }
 
 /// All segments of a log, oldest first, the live one last. Consistent: taken again until no rotation came in between.
+/// If somebody removed the live file, the others are all there is until the next rotation.
 pub fn snapshot(place: &Place) -> io::Result<Vec<Segment>> {
-    for _ in 0..ATTEMPTS {
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
         match try_snapshot(place) {
-            Ok(Some(segments)) => return Ok(segments),
-            Ok(None) => std::thread::sleep(BETWEEN_ATTEMPTS),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !place.dir.exists() {
-                    return Err(error);
-                }
-                std::thread::sleep(BETWEEN_ATTEMPTS);
+            Ok(Snapshot::Whole(segments)) => return Ok(segments),
+            Ok(Snapshot::WithoutLive(segments)) if left == 0 && !segments.is_empty() => {
+                return Ok(segments);
             }
-            Err(error) => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if left == 0 || !place.dir.exists() => return Err(error),
+            Ok(_) if left == 0 => return Err(io::ErrorKind::NotFound.into()),
+            // A rotation came in between.
+            Ok(_) | Err(_) => std::thread::sleep(BETWEEN_ATTEMPTS),
         }
     }
-    Err(io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// None if a rotation came in between: the file that was live is no longer.
-fn try_snapshot(place: &Place) -> io::Result<Option<Vec<Segment>>> {
-    let live = Segment::open(&place.live, Form::Plain)?;
+enum Snapshot {
+    /// No rotation came in between.
+    Whole(Vec<Segment>),
+    /// There was no live file, or it was rotated meanwhile.
+    WithoutLive(Vec<Segment>),
+}
+
+fn try_snapshot(place: &Place) -> io::Result<Snapshot> {
+    let live = match Segment::open(&place.live, Form::Plain) {
+        Ok(live) => Some(live),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
     let mut segments = Vec::new();
     for rotated in place.rotated()? {
         let form = if rotated.kept.compressed {
@@ -127,9 +139,13 @@ fn try_snapshot(place: &Place) -> io::Result<Option<Vec<Segment>>> {
         };
         segments.push(Segment::open(&rotated.path, form)?);
     }
-    let is_still_live = inode_of(&place.live)? == Some(live.inode);
-    segments.push(live);
-    Ok(is_still_live.then_some(segments))
+    match live {
+        Some(live) if inode_of(&place.live)? == Some(live.inode) => {
+            segments.push(live);
+            Ok(Snapshot::Whole(segments))
+        }
+        Some(_) | None => Ok(Snapshot::WithoutLive(segments)),
+    }
 }
 
 /// The segments that follow the one with this inode, which the caller holds open: none while it is live. If it is gone

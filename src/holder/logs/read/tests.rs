@@ -143,6 +143,13 @@ fn rotated_files_come_first_in_their_order() {
 }
 
 #[test]
+fn without_a_live_file_the_rotated_ones_are_shown() {
+    let files = Files::new();
+    files.write("0.log.20260102-030400", &entries(&["o F 1"]));
+    assert_eq!(files.read(&Query::default()), "1\n");
+}
+
+#[test]
 fn a_tail_has_the_beginning_of_its_lines() {
     let files = Files::new();
     files.write(
