@@ -1,5 +1,7 @@
 //! The agent: an async shell around [`crate::plan`].
 
+pub mod sources;
+
 use crate::config::Config;
 
 /// Why the agent could not start or go on.
