@@ -55,7 +55,7 @@ fn parse(text: &str) -> Dns {
         match words.next() {
             Some("nameserver") => dns.nameservers.extend(words.next().map(str::to_owned)),
             Some("search") => {
-                let domains = words.map(|domain| domain.strip_suffix('.').unwrap_or(domain));
+                let domains = words.map(|domain| domain.trim_end_matches('.'));
                 dns.searches = domains
                     .filter(|d| !d.is_empty())
                     .map(str::to_owned)

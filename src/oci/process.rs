@@ -3,19 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use oci_spec::image::ImageConfiguration;
-use oci_spec::runtime::{
-    PosixRlimit, PosixRlimitBuilder, PosixRlimitType, Process, ProcessBuilder,
-};
+use oci_spec::runtime::{Process, ProcessBuilder};
 
 use super::security::Rights;
 use super::user::Identity;
 use super::{ConfigError, ContainerInput, env, resources, security};
 use crate::pod::env::expand;
-
-/// C-29. The soft limit is one that servers can live with and that old programs, which close every possible fd at
-/// start, get through in milliseconds; the hard limit is below any kernel's default `fs.nr_open`.
-const NOFILE_SOFT: u64 = 65_536;
-const NOFILE_HARD: u64 = 524_288;
 
 const SIGTERM: i32 = 15;
 /// The first real-time signal as the C libraries number it.
@@ -32,13 +25,15 @@ pub fn process(
     let args = command(input, |name| own_env.get(name))?;
     let environment = env::process_env(input, &own_env, &identity.home);
     let mut process = ProcessBuilder::default()
-        .terminal(input.container.tty.unwrap_or(false))
+        // C-27: a container's own terminal would have to be a pty kept by the holder; there is none yet.
+        .terminal(false)
         .user(identity.to_oci())
         .args(args)
         .env(environment)
         .cwd(working_dir(input))
         .capabilities(security::spec_capabilities(rights))
-        .rlimits(rlimits(input))
+        // C-29: the worker that calls libcontainer has set them.
+        .rlimits(Vec::new())
         .oom_score_adj(oom_score_adj(input))
         .build()
         .expect("every field has a default");
@@ -87,19 +82,6 @@ fn working_dir(input: &ContainerInput<'_>) -> PathBuf {
     Path::new("/").join(chosen.unwrap_or_default())
 }
 
-/// C-29: without CAP_SYS_RESOURCE the agent's own limits are inherited, since the hard one cannot be raised.
-fn rlimits(input: &ContainerInput<'_>) -> Vec<PosixRlimit> {
-    if !input.node.can_lower_oom_score {
-        return Vec::new();
-    }
-    let nofile = PosixRlimitBuilder::default()
-        .typ(PosixRlimitType::RlimitNofile)
-        .soft(NOFILE_SOFT)
-        .hard(NOFILE_HARD)
-        .build();
-    vec![nofile.expect("every field has a default")]
-}
-
 /// C-78. Always explicit: otherwise the holder's own, very low value would be inherited.
 fn oom_score_adj(input: &ContainerInput<'_>) -> i32 {
     let wanted = resources::oom_score_adj(&input.pod.pod, input.container, input.node.memory_bytes);
@@ -128,7 +110,7 @@ fn parse_signal(text: &str) -> Option<i32> {
     } else if let Some((_, number)) = SIGNALS.iter().find(|(known, _)| *known == name) {
         *number
     } else {
-        name.parse().ok()?
+        parse_number(name)?
     };
     (1..=SIGRTMAX).contains(&number).then_some(number)
 }
@@ -138,8 +120,14 @@ fn parse_offset(text: &str, sign: char) -> Option<i32> {
     if text.is_empty() {
         return Some(0);
     }
-    let number: u8 = text.strip_prefix(sign)?.parse().ok()?;
-    Some(i32::from(number))
+    parse_number(text.strip_prefix(sign)?)
+}
+
+/// Digits only.
+fn parse_number(text: &str) -> Option<i32> {
+    let number: u8 = text.parse().ok()?;
+    text.starts_with(|c: char| c.is_ascii_digit())
+        .then_some(i32::from(number))
 }
 
 /// Signal numbers of the architectures we run on (x86, ARM, RISC-V share them).

@@ -4,6 +4,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::ContainerInput;
+use crate::plan::{QosClass, qos_class};
+use crate::pod::quantity;
 
 /// Quantities are counted in billionths, Kubernetes' finest unit.
 const NANOS: i128 = 1_000_000_000;
@@ -85,96 +87,13 @@ fn node_amount(input: &ContainerInput<'_>, resource: &str) -> Option<i128> {
     (units > 0).then_some(units * NANOS)
 }
 
-/// The value in billionths, rounded up; `None` for what is no quantity or out of any sensible range.
 fn nanos(quantity: &Quantity) -> Option<i128> {
-    let text = quantity.0.trim();
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    if digits.is_empty() || digits.len() > 24 {
-        return None;
-    }
-    let digits: i128 = digits.parse().ok()?;
-    let scaled = digits.checked_mul(scale(suffix)?)?;
-    let value = div_ceil(
-        scaled,
-        10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?,
-    );
-    Some(if negative { -value } else { value })
-}
-
-/// What one unit of this suffix is, in billionths.
-fn scale(suffix: &str) -> Option<i128> {
-    const DECIMAL: [(&str, u32); 10] = [
-        ("n", 0),
-        ("u", 3),
-        ("m", 6),
-        ("", 9),
-        ("k", 12),
-        ("M", 15),
-        ("G", 18),
-        ("T", 21),
-        ("P", 24),
-        ("E", 27),
-    ];
-    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    if let Some((_, power)) = DECIMAL.iter().find(|(known, _)| *known == suffix) {
-        return 10_i128.checked_pow(*power);
-    }
-    if let Some(index) = BINARY.iter().position(|known| *known == suffix) {
-        return 1024_i128
-            .checked_pow(u32::try_from(index).ok()? + 1)?
-            .checked_mul(NANOS);
-    }
-    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    10_i128.checked_pow(u32::try_from(exponent.checked_add(9)?).ok()?)
+    quantity::nanos(&quantity.0)
 }
 
 /// For a positive divisor.
 fn div_ceil(value: i128, divisor: i128) -> i128 {
     value.div_euclid(divisor) + i128::from(value.rem_euclid(divisor) != 0)
-}
-
-/// The pod's quality of service (status.qosClass; also decides its cgroup's parent).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QosClass {
-    /// Every container has equal requests and limits of cpu and memory.
-    Guaranteed,
-    /// Neither of the two.
-    Burstable,
-    /// Nothing is requested or limited.
-    BestEffort,
-}
-
-/// The class of a pod, by cpu and memory of all its containers.
-pub fn qos_class(pod: &Pod) -> QosClass {
-    let containers = || {
-        pod.spec.iter().flat_map(|spec| {
-            spec.containers
-                .iter()
-                .chain(spec.init_containers.iter().flatten())
-        })
-    };
-    let positive = |container, kind, resource| amount(container, kind, resource).filter(|&n| n > 0);
-    let equal = |container, resource| {
-        let limit = positive(container, Kind::Limit, resource);
-        limit.is_some() && limit == positive(container, Kind::Request, resource)
-    };
-    let none = |container, resource| positive(container, Kind::Request, resource).is_none();
-    if containers().all(|c| none(c, "cpu") && none(c, "memory")) {
-        QosClass::BestEffort
-    } else if containers().all(|c| equal(c, "cpu") && equal(c, "memory")) {
-        QosClass::Guaranteed
-    } else {
-        QosClass::Burstable
-    }
 }
 
 /// C-78; `node_memory` in bytes, 0 if unknown (then requests do not count).

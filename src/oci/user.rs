@@ -79,7 +79,6 @@ fn choose<T>(
     own.and_then(of_own).or_else(|| pod.and_then(of_pod))
 }
 
-/// -1 (as u32) means "unchanged" to the kernel and is no id.
 fn id(field: &'static str, value: i64) -> Result<u32, ConfigError> {
     match u32::try_from(value) {
         Ok(id) if id != u32::MAX => Ok(id),
@@ -97,11 +96,11 @@ fn verify_non_root(run_as_user: Option<u32>, image_user: &str) -> Result<(), Con
         };
     }
     let (user, _) = split_user(image_user);
-    match user.parse::<u32>() {
-        Ok(0) => Err(ConfigError::ImageRunsAsRoot),
-        Ok(_) => Ok(()),
-        Err(_) if user.is_empty() => Err(ConfigError::ImageRunsAsRoot),
-        Err(_) => Err(ConfigError::ImageUserNotNumeric(user.to_owned())),
+    match parse_id(user) {
+        Some(0) => Err(ConfigError::ImageRunsAsRoot),
+        Some(_) => Ok(()),
+        None if user.is_empty() => Err(ConfigError::ImageRunsAsRoot),
+        None => Err(ConfigError::ImageUserNotNumeric(user.to_owned())),
     }
 }
 
@@ -132,18 +131,18 @@ impl Account {
         )
     }
 
-    /// C-33. A name in passwd comes before a number, as in every runtime.
+    /// C-33. Digits are always a uid, even if passwd has a user of that name: otherwise such a user could be root and
+    /// pass for not being it (C-32).
     fn of_image(user: &str, input: &ContainerInput<'_>) -> Result<Self, ConfigError> {
         let (user, group) = split_user(user);
-        let by_name = Entry::all(input.passwd).find(|entry| entry.name == user);
-        let mut account = match by_name {
-            Some(entry) => Self::from(entry),
-            None if user.is_empty() => Self::of_uid(0, input.passwd),
-            None => {
-                let uid = user.parse().ok().filter(|uid| *uid != u32::MAX);
-                let uid = uid.ok_or_else(|| ConfigError::UnknownUser(user.to_owned()))?;
-                Self::of_uid(uid, input.passwd)
-            }
+        let mut account = if user.is_empty() {
+            Self::of_uid(0, input.passwd)
+        } else if let Some(uid) = parse_id(user) {
+            Self::of_uid(uid, input.passwd)
+        } else {
+            let entry = Entry::all(input.passwd).find(|entry| entry.name == user);
+            let unknown = || ConfigError::UnknownUser(user.to_owned());
+            entry.map(Self::from).ok_or_else(unknown)?
         };
         if !group.is_empty() {
             account.gid = group_id(group, input.group)?;
@@ -182,8 +181,8 @@ impl<'a> Entry<'a> {
             let (_comment, home) = (fields.next(), fields.next().unwrap_or_default());
             Some(Self {
                 name,
-                uid: uid.parse().ok()?,
-                gid: gid.parse().ok()?,
+                uid: parse_id(uid)?,
+                gid: parse_id(gid)?,
                 home,
             })
         })
@@ -195,17 +194,21 @@ fn group_entries(group: &str) -> impl Iterator<Item = (&str, u32, &str)> {
     group.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');
         let (name, _password, gid) = (fields.next()?, fields.next()?, fields.next()?);
-        Some((name, gid.parse().ok()?, fields.next().unwrap_or_default()))
+        Some((name, parse_id(gid)?, fields.next().unwrap_or_default()))
     })
 }
 
 fn group_id(group: &str, database: &str) -> Result<u32, ConfigError> {
-    let by_name = group_entries(database).find(|(name, _, _)| *name == group);
-    let by_name = by_name.map(|(_, gid, _)| gid);
-    let number = || group.parse().ok().filter(|gid| *gid != u32::MAX);
-    by_name
-        .or_else(number)
+    let by_name = || group_entries(database).find(|(name, _, _)| *name == group);
+    parse_id(group)
+        .or_else(|| by_name().map(|(_, gid, _)| gid))
         .ok_or_else(|| ConfigError::UnknownGroup(group.to_owned()))
+}
+
+/// Digits only, and not -1 as u32, which means "unchanged" to the kernel.
+fn parse_id(text: &str) -> Option<u32> {
+    let id = text.parse().ok().filter(|id| *id != u32::MAX)?;
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(id)
 }
 
 /// C-34.

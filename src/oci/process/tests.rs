@@ -1,1 +1,181 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
+use super::{SIGTERM, parse_signal, stop_signal};
+use crate::oci::ConfigError;
+use crate::oci::tests::Fixture;
+
+fn fixture(container: Value, config: Value) -> Fixture {
+    let mut main = json!({"name": "main"});
+    main.as_object_mut()
+        .unwrap()
+        .extend(container.as_object().unwrap().clone());
+    Fixture::new(json!({"containers": [main]}), config)
+}
+
+fn args(container: Value, config: Value) -> Result<Vec<String>, ConfigError> {
+    let launch = fixture(container, config).launch()?;
+    Ok(launch
+        .spec
+        .process()
+        .as_ref()
+        .unwrap()
+        .args()
+        .clone()
+        .unwrap())
+}
+
+/// C-25.
+#[test]
+fn command_and_args_against_the_image() {
+    let image = json!({"Entrypoint": ["/entry", "-e"], "Cmd": ["cmd"]});
+    for (container, expected) in [
+        (json!({}), vec!["/entry", "-e", "cmd"]),
+        (json!({"args": ["a"]}), vec!["/entry", "-e", "a"]),
+        (json!({"command": ["/own"]}), vec!["/own"]),
+        (
+            json!({"command": ["/own"], "args": ["a", ""]}),
+            vec!["/own", "a", ""],
+        ),
+        (
+            json!({"command": [], "args": []}),
+            vec!["/entry", "-e", "cmd"],
+        ),
+    ] {
+        assert_eq!(
+            args(container.clone(), image.clone()).unwrap(),
+            expected,
+            "{container}"
+        );
+    }
+}
+
+#[test]
+fn an_image_may_have_only_one_of_the_two() {
+    assert_eq!(args(json!({}), json!({"Cmd": ["sh"]})).unwrap(), ["sh"]);
+    assert_eq!(
+        args(json!({}), json!({"Entrypoint": ["/e"]})).unwrap(),
+        ["/e"]
+    );
+    assert_eq!(
+        args(json!({"args": ["a"]}), json!({"Cmd": ["sh"]})).unwrap(),
+        ["a"]
+    );
+}
+
+#[test]
+fn nothing_to_run_is_an_error() {
+    assert_eq!(args(json!({}), json!({})), Err(ConfigError::NoCommand));
+    assert_eq!(args(json!({}), json!(null)), Err(ConfigError::NoCommand));
+    assert_eq!(
+        args(json!({"command": [""]}), json!({})),
+        Err(ConfigError::NoCommand)
+    );
+}
+
+/// C-4: the pod's own variables only, the complete set of them.
+#[test]
+fn command_and_args_are_expanded() {
+    let container = json!({
+        "command": ["/bin/$(A)", "$(B)"],
+        "args": ["$$(A)", "$(IMAGE)$(HOSTNAME)"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2"}],
+    });
+    let image = json!({"Env": ["IMAGE=x"]});
+    assert_eq!(
+        args(container, image).unwrap(),
+        ["/bin/1", "12", "$(A)", "$(IMAGE)$(HOSTNAME)"]
+    );
+}
+
+#[test]
+fn the_images_own_words_are_not_expanded() {
+    let container = json!({"env": [{"name": "A", "value": "1"}]});
+    assert_eq!(
+        args(container, json!({"Cmd": ["/x", "$(A)"]})).unwrap(),
+        ["/x", "$(A)"]
+    );
+}
+
+/// C-26.
+#[test]
+fn the_working_directory_is_absolute() {
+    for (own, image, expected) in [
+        (json!("/own"), json!("/image"), "/own"),
+        (json!(null), json!("/image"), "/image"),
+        (json!(""), json!(""), "/"),
+        (json!(null), json!(null), "/"),
+        (json!(null), json!("relative"), "/relative"),
+    ] {
+        let container = json!({"command": ["/x"], "workingDir": own});
+        let launch = fixture(container, json!({"WorkingDir": image}))
+            .launch()
+            .unwrap();
+        let cwd = launch.spec.process().as_ref().unwrap().cwd().clone();
+        assert_eq!(cwd.to_str().unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_oom_score_is_always_set_and_lowered_only_where_allowed() {
+    let container =
+        json!({"command": ["/x"], "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}});
+    let mut fixture = fixture(container, json!({}));
+    let score = |fixture: &Fixture| {
+        let launch = fixture.launch().unwrap();
+        launch.spec.process().as_ref().unwrap().oom_score_adj()
+    };
+    assert_eq!(score(&fixture), Some(-997));
+    fixture.node.can_lower_oom_score = false;
+    assert_eq!(score(&fixture), Some(0));
+}
+
+#[test]
+fn signals_by_name_and_number() {
+    for (text, number) in [
+        ("SIGTERM", Some(15)),
+        ("TERM", Some(15)),
+        ("term", Some(15)),
+        ("15", Some(15)),
+        (" SIGQUIT ", Some(3)),
+        ("SIGWINCH", Some(28)),
+        ("SIGRTMIN", Some(34)),
+        ("SIGRTMIN+3", Some(37)),
+        ("RTMIN+30", Some(64)),
+        ("RTMAX-1", Some(63)),
+        ("SIGRTMAX", Some(64)),
+        ("RTMIN+31", None),
+        ("RTMIN-1", None),
+        ("RTMIN+", None),
+        ("RTMIN3", None),
+        ("RTMIN++3", None),
+        ("0", None),
+        ("65", None),
+        ("-9", None),
+        ("", None),
+        ("SIG", None),
+        ("SIGNOPE", None),
+        ("99999999999", None),
+    ] {
+        assert_eq!(parse_signal(text), number, "{text:?}");
+    }
+}
+
+#[test]
+fn the_stop_signal_is_the_images_or_term() {
+    for (config, number) in [
+        (json!({"StopSignal": "SIGINT"}), 2),
+        (json!({"StopSignal": "nonsense"}), SIGTERM),
+        (json!({}), SIGTERM),
+        (json!(null), SIGTERM),
+    ] {
+        assert_eq!(stop_signal(&fixture(json!({}), config).image), number);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_a_signal_out_of_range(text in "(SIG)?(RTMIN|RTMAX|TERM)?[+-]?[0-9]{0,12}") {
+        prop_assert!(parse_signal(&text).is_none_or(|number| (1..=64).contains(&number)));
+    }
+}

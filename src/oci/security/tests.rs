@@ -1,1 +1,226 @@
+use oci_spec::runtime::{Capabilities, Capability};
+use serde_json::{Value, json};
 
+use super::{ALL, DEFAULT};
+use crate::holder::proto::{Confinement, Seccomp};
+use crate::oci::tests::Fixture;
+use crate::oci::{ConfigError, Launch};
+
+fn fixture(pod: Value, container: Value) -> Fixture {
+    let container = json!({"name": "main", "command": ["/x"], "securityContext": container});
+    Fixture::new(
+        json!({"securityContext": pod, "containers": [container]}),
+        json!({}),
+    )
+}
+
+fn launch(container: Value) -> Result<Launch, ConfigError> {
+    fixture(json!({}), container).launch()
+}
+
+fn confinement(container: Value) -> Confinement {
+    launch(container).unwrap().confinement
+}
+
+/// Without the `CAP_`.
+fn capabilities(add: Value, drop: Value) -> Vec<String> {
+    let all = confinement(json!({"capabilities": {"add": add, "drop": drop}})).capabilities;
+    all.iter()
+        .map(|name| name.strip_prefix("CAP_").unwrap().to_owned())
+        .collect()
+}
+
+fn bounding(launch: &Launch) -> Capabilities {
+    let process = launch.spec.process().as_ref().unwrap();
+    let sets = process.capabilities().as_ref().unwrap();
+    assert_eq!(sets.bounding(), sets.effective());
+    assert_eq!(sets.bounding(), sets.permitted());
+    assert_eq!(sets.inheritable(), &Some(Capabilities::new()));
+    assert_eq!(sets.ambient(), &Some(Capabilities::new()));
+    sets.bounding().clone().unwrap()
+}
+
+#[test]
+fn the_default_is_everybody_elses_without_mknod() {
+    let default = capabilities(json!([]), json!([]));
+    assert_eq!(default.len(), DEFAULT.len());
+    assert!(!default.contains(&"MKNOD".to_owned()));
+    assert!(default.contains(&"NET_RAW".to_owned()));
+}
+
+/// C-41.
+#[test]
+fn add_and_drop() {
+    assert_eq!(
+        capabilities(json!(["NET_BIND_SERVICE"]), json!(["ALL"])),
+        ["NET_BIND_SERVICE"]
+    );
+    assert_eq!(
+        capabilities(json!(["all"]), json!(["all"])),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        capabilities(json!([]), json!(["ALL", "KILL"])),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        capabilities(
+            json!(["sys_time", "CAP_NET_ADMIN", "Net_Admin"]),
+            json!(["ALL"])
+        ),
+        ["NET_ADMIN", "SYS_TIME"]
+    );
+    assert_eq!(
+        capabilities(json!(["CHOWN", "KILL"]), json!(["ALL", "cap_kill"])),
+        ["CHOWN"]
+    );
+    assert_eq!(
+        capabilities(json!([]), json!(["NET_RAW"])).len(),
+        DEFAULT.len() - 1
+    );
+    let nearly_all = capabilities(json!(["ALL"]), json!(["SYS_MODULE"]));
+    assert_eq!(
+        nearly_all.len(),
+        ALL.len() - 2,
+        "neither SYS_MODULE nor MKNOD"
+    );
+}
+
+#[test]
+fn mknod_cannot_be_added() {
+    assert_eq!(
+        capabilities(json!(["MKNOD"]), json!(["ALL"])),
+        [] as [&str; 0]
+    );
+}
+
+#[test]
+fn unknown_capabilities_are_errors() {
+    for list in ["add", "drop"] {
+        let error = launch(json!({"capabilities": {list: ["NET_RAW", "FLY"]}})).unwrap_err();
+        assert_eq!(error, ConfigError::UnknownCapability("FLY".into()));
+    }
+}
+
+/// The filter needs SYS_ADMIN to be installed unless no_new_privs is set; both extra ones are dropped by the executor.
+#[test]
+fn the_specification_has_what_the_executor_needs_and_no_more() {
+    let drop_all = json!({"drop": ["ALL"]});
+    let wide: Capabilities = [Capability::SysAdmin, Capability::Setpcap].into();
+    let none = Capabilities::new();
+    for (context, expected) in [
+        (json!({"capabilities": drop_all}), &wide),
+        (
+            json!({"capabilities": drop_all, "allowPrivilegeEscalation": true}),
+            &wide,
+        ),
+        (
+            json!({"capabilities": drop_all, "allowPrivilegeEscalation": false}),
+            &none,
+        ),
+        (
+            json!({"capabilities": drop_all, "seccompProfile": {"type": "Unconfined"}}),
+            &none,
+        ),
+    ] {
+        let launch = launch(context.clone()).unwrap();
+        assert_eq!(&bounding(&launch), expected, "{context}");
+        assert_eq!(launch.confinement.capabilities, [] as [&str; 0]);
+    }
+}
+
+/// C-44, and the trap in libcontainer: `false` is not the same as absent.
+#[test]
+fn no_new_privileges_only_when_escalation_is_forbidden() {
+    for (context, expected) in [
+        (json!({}), None),
+        (json!({"allowPrivilegeEscalation": true}), None),
+        (json!({"allowPrivilegeEscalation": false}), Some(true)),
+    ] {
+        let launch = launch(context).unwrap();
+        assert_eq!(launch.confinement.no_new_privileges, expected.is_some());
+        assert_eq!(
+            launch.spec.process().as_ref().unwrap().no_new_privileges(),
+            expected
+        );
+    }
+}
+
+/// C-50 with our default.
+#[test]
+fn the_containers_profile_goes_before_the_pods() {
+    let profile = |kind: &str| json!({"seccompProfile": {"type": kind}});
+    for (pod, container, expected) in [
+        (json!({}), json!({}), Seccomp::RuntimeDefault),
+        (profile("Unconfined"), json!({}), Seccomp::Unconfined),
+        (
+            profile("Unconfined"),
+            profile("RuntimeDefault"),
+            Seccomp::RuntimeDefault,
+        ),
+        (
+            profile("RuntimeDefault"),
+            profile("Unconfined"),
+            Seccomp::Unconfined,
+        ),
+        (
+            profile("RuntimeDefault"),
+            json!({"privileged": true}),
+            Seccomp::Unconfined,
+        ),
+    ] {
+        let launch = fixture(pod, container).launch().unwrap();
+        assert_eq!(launch.confinement.seccomp, expected);
+        assert!(launch.spec.linux().as_ref().unwrap().seccomp().is_none());
+    }
+    let error = launch(profile("Localhost")).unwrap_err();
+    assert_eq!(error, ConfigError::SeccompType("Localhost".into()));
+}
+
+#[test]
+fn what_the_agent_lacks_nobody_gets() {
+    for context in [
+        json!({"privileged": true}),
+        json!({"capabilities": {"add": ["ALL"]}}),
+    ] {
+        let mut fixture = fixture(json!({}), context);
+        fixture.node.withheld_capabilities = vec!["CAP_SYS_RESOURCE".into(), "CAP_CHOWN".into()];
+        let launch = fixture.launch().unwrap();
+        for cap in [Capability::SysResource, Capability::Chown] {
+            assert!(!bounding(&launch).contains(&cap));
+            assert!(
+                !launch
+                    .confinement
+                    .capabilities
+                    .contains(&format!("CAP_{cap}"))
+            );
+        }
+    }
+}
+
+#[test]
+fn every_capability_is_listed_once_and_by_its_kernel_name() {
+    let names = super::all_capability_names();
+    let mut unique = names.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), 41);
+    for name in &names {
+        let known = rustix::thread::CapabilitySet::from_name(name.strip_prefix("CAP_").unwrap());
+        assert!(
+            known.is_some_and(|set| set.bits().count_ones() == 1),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_read_only_root_is_in_the_specification() {
+    for (context, expected) in [
+        (json!({}), Some(false)),
+        (json!({"readOnlyRootFilesystem": true}), Some(true)),
+    ] {
+        let launch = launch(context).unwrap();
+        assert_eq!(launch.spec.root().as_ref().unwrap().readonly(), expected);
+    }
+}
