@@ -94,7 +94,8 @@ impl Holder {
             self.turn(&ready, sys::clock::now());
             self.publish();
         }
-        Ok(())
+        // Nobody shall connect to a holder that is gone.
+        std::fs::remove_file(self.paths.socket())
     }
 
     /// Sleeps until something is ready or due.

@@ -54,9 +54,21 @@ pub fn ignore(signals: &[i32]) {
 /// Every signal back to its default and none blocked: what a program expects at its start, and what a parent that was
 /// started by `&` in a script, or by Rust's runtime (SIGPIPE), would otherwise pass on.
 pub fn reset_all() {
-    for signal in 1..=64 {
-        // SAFETY: SIG_DFL is a valid disposition and installs no code; unchangeable signals are refused harmlessly.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // All zeroes is the default action, no flags and an empty mask, whatever the architecture's layout. Not by libc, which
+    // keeps two real-time signals for itself and would leave them ignored.
+    let default = [0_u64; 8];
+    for signal in 1..=64_i32 {
+        // SAFETY: the kernel reads a sigaction that is shorter than `default`; no code is installed. Unchangeable
+        // signals are refused harmlessly.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8_usize,
+            );
+        }
     }
     let none = set_of(&[]);
     // SAFETY: `none` is initialised; the old mask is not wanted.

@@ -170,8 +170,11 @@ impl Sandbox {
             .map(|file| serde_json::to_writer(file, &record).unwrap())
             .unwrap();
         let holder = spawn(&paths);
+        let wire = Wire::connect(&paths);
+        // From here on the connection is one of the holder's descriptors.
+        wire.receive();
         Self {
-            wire: Wire::connect(&paths),
+            wire,
             cgroups: Cgroups::discover().unwrap(),
             dir,
             paths,

@@ -1,0 +1,186 @@
+//! Commands in running containers.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+
+use vetch::holder::proto::{FailureKind, Reply, Request};
+
+use crate::sandbox::{Sandbox, Wire, can_run, exec_request, wait_for};
+use crate::{LIVES, shell};
+
+/// Pids in the pod's cgroup.
+fn tree(sandbox: &Sandbox) -> usize {
+    let pod = &sandbox.record.sandbox.pod_cgroup;
+    sandbox.cgroups.pids(pod).len()
+}
+
+#[test]
+fn the_exit_code_and_the_output_come_back() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    let (code, timed_out, output) = sandbox.exec(&id, &["sh", "-c", "echo hi; exit 7"]);
+    assert_eq!((code, timed_out, output.as_str()), (7, false, "hi\n"));
+    let (code, _, _) = sandbox.exec(&id, &["sh", "-c", "kill -9 $$"]);
+    assert_eq!(code, 137);
+    // The container's namespaces, cgroup and confinement, not the holder's.
+    let (_, _, init) = sandbox.exec(&id, &["cat", "/proc/1/status"]);
+    let (_, _, own) = sandbox.exec(&id, &["cat", "/proc/self/status"]);
+    for field in [
+        "Seccomp:",
+        "CapBnd:",
+        "CapEff:",
+        "NoNewPrivs:",
+        "Groups:",
+        "SigBlk:",
+    ] {
+        let line = |text: &str| {
+            text.lines()
+                .find(|l| l.starts_with(field))
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(line(&init), line(&own));
+    }
+    assert!(own.contains("Seccomp:\t2"), "{own}");
+    assert_eq!(
+        std::fs::read_dir(sandbox.paths.bundle(&id))
+            .unwrap()
+            .count(),
+        2
+    );
+    let leftovers = std::fs::read_dir(sandbox.paths.runtime().join(&id)).unwrap();
+    let sockets = leftovers
+        .flatten()
+        .filter(|e| e.file_name().to_string_lossy().starts_with("tenant"));
+    assert_eq!(sockets.count(), 0);
+}
+
+#[test]
+fn a_missing_program_is_told_and_does_not_keep_the_container_from_ending() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    let wire = Wire::connect(&sandbox.paths);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+    let request = wire.send(Request::Exec(exec_request(&id, &["nosuch"])), &fds);
+    let (reply, _) = wire.reply(request);
+    let kind = FailureKind::Start;
+    let message = "exec: \"nosuch\": executable file not found in $PATH".to_owned();
+    assert_eq!(reply, Reply::Failed { kind, message });
+    assert_eq!(sandbox.stop(&id, 5000), Reply::Done);
+    assert_eq!(sandbox.exit(&id).code, 0);
+}
+
+#[test]
+fn a_terminal_is_made_in_the_container() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    let wire = Wire::connect(&sandbox.paths);
+    let mut command = exec_request(&id, &["sh"]);
+    command.tty = true;
+    let request = wire.send(Request::Exec(command), &[]);
+    let (reply, fds) = wire.reply(request);
+    assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+    let mut master = std::fs::File::from(fds.into_iter().next().unwrap());
+    let size = rustix::termios::Winsize {
+        ws_row: 33,
+        ws_col: 77,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&master, size).unwrap();
+    master.write_all(b"tty; stty size; exit 5\n").unwrap();
+    let mut text = Vec::new();
+    // The end of a master is EIO.
+    let _ = master.read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("/dev/pts/0"), "{text}");
+    assert!(text.contains("33 77"), "{text}");
+    assert_eq!(wire.exec_exit(), (5, false));
+    assert_eq!(
+        std::fs::read_dir(sandbox.paths.bundle(&id))
+            .unwrap()
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn a_timeout_kills_the_whole_tree_and_only_that() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    wait_for("the container's own", || {
+        (tree(&sandbox) == 2).then_some(())
+    });
+    let wire = Wire::connect(&sandbox.paths);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let mut command = exec_request(&id, &["sh", "-c", "(sleep 1000 & sleep 1000) & sleep 1000"]);
+    command.timeout_ms = Some(1000);
+    let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+    wire.send(Request::Exec(command), &fds);
+    wait_for("its tree", || (tree(&sandbox) >= 5).then_some(()));
+    assert_eq!(wire.exec_exit(), (137, true));
+    wait_for("its end", || (tree(&sandbox) == 2).then_some(()));
+    assert!(sandbox.record(&id).is_some());
+}
+
+#[test]
+fn a_closed_connection_kills_the_whole_tree() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    wait_for("the container's own", || {
+        (tree(&sandbox) == 2).then_some(())
+    });
+    for wait_for_start in [true, false] {
+        let wire = Wire::connect(&sandbox.paths);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let command = exec_request(&id, &["sh", "-c", "sleep 1000 & sleep 1000"]);
+        let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+        let request = wire.send(Request::Exec(command), &fds);
+        if wait_for_start {
+            wire.reply(request);
+            wait_for("its tree", || (tree(&sandbox) >= 4).then_some(()));
+        }
+        drop(wire);
+        wait_for("its end", || {
+            let children = format!("task/{}/children", sandbox.pid());
+            let children = sandbox.proc_text(&children).split_whitespace().count();
+            (tree(&sandbox) == 2 && children == 1).then_some(())
+        });
+    }
+    assert_eq!(sandbox.exec(&id, &["true"]).0, 0);
+}
+
+#[test]
+fn what_does_not_run_takes_no_command() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("exit 0"));
+    let id = sandbox.run("c");
+    sandbox.exit(&id);
+    let null = std::fs::File::open("/dev/null").unwrap();
+    for (container, fds) in [(id.as_str(), 3), ("unknown", 3), (&id, 1)] {
+        let wire = Wire::connect(&sandbox.paths);
+        let fds: Vec<_> = (0..fds).map(|_| null.as_fd()).collect();
+        let request = wire.send(Request::Exec(exec_request(container, &["true"])), &fds);
+        let (reply, _) = wire.reply(request);
+        let refused = FailureKind::Refused;
+        assert!(matches!(reply, Reply::Failed { kind, .. } if kind == refused));
+    }
+}

@@ -1,0 +1,345 @@
+//! From create to remove.
+
+use std::path::Path;
+
+use vetch::holder::proto::{FailureKind, HolderState, InstanceState, Reply, Request};
+use vetch::sys::clock;
+
+use crate::sandbox::{Sandbox, Wire, can_run, wait_for};
+use crate::{LIVES, shell};
+
+#[test]
+fn a_program_runs_prints_and_its_exit_is_recorded() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("echo hello; echo oops >&2; printf end; exit 42"));
+    let id = sandbox.run("c");
+    let exit = sandbox.exit(&id);
+    assert_eq!((exit.code, exit.signal), (42, None));
+    assert_eq!(exit.reason, "Error");
+    assert!(exit.started_at.is_some());
+    let mut lines: Vec<_> = sandbox.log(&id).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["end", "hello", "oops"]);
+
+    let file = std::fs::read(sandbox.paths.state()).unwrap();
+    let file: HolderState = serde_json::from_slice(&file).unwrap();
+    assert_eq!(Some(&file), sandbox.wire.state.borrow().as_ref());
+    assert_eq!(file.process.pid, sandbox.pid());
+}
+
+#[test]
+fn a_missing_program_is_a_start_error() {
+    if !can_run() {
+        return;
+    }
+    for (command, cause) in [
+        ("/bin/nosuch", "\"/bin/nosuch\": no such file or directory"),
+        ("nosuch", "\"nosuch\": executable file not found in $PATH"),
+        ("/etc", "\"/etc\": permission denied"),
+    ] {
+        let sandbox = Sandbox::start(&format!(
+            "  containers:\n  - name: c\n    image: busybox\n    command: [{command:?}]"
+        ));
+        let (id, reply) = sandbox.create("c");
+        let message = format!("exec: {cause}");
+        let kind = FailureKind::Start;
+        assert_eq!(
+            reply,
+            Reply::Failed {
+                kind,
+                message: message.clone()
+            }
+        );
+        let exit = sandbox.exit(&id);
+        assert_eq!((exit.code, exit.reason.as_str()), (128, "StartError"));
+        assert_eq!((exit.message, exit.started_at), (Some(message), None));
+        assert_eq!(sandbox.remove(&id, true), Reply::Done);
+    }
+}
+
+#[test]
+fn a_signal_is_told_from_an_exit_code() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("exec sleep 1000"));
+    let id = sandbox.run("c");
+    let pid = rustix::process::Pid::from_raw(sandbox.container_pid(&id)).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let exit = sandbox.exit(&id);
+    assert_eq!((exit.code, exit.signal), (137, Some(9)));
+    assert_eq!(exit.reason, "Error");
+}
+
+#[test]
+fn stop_gives_grace_to_who_takes_it() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(
+        "trap 'echo bye; exit 3' TERM; sleep 1000 & echo up; wait",
+    ));
+    let id = sandbox.run("c");
+    wait_for("trap", || sandbox.log(&id).contains("up").then_some(()));
+    assert_eq!(sandbox.stop(&id, 600_000), Reply::Done);
+    let exit = sandbox.exit(&id);
+    assert_eq!((exit.code, exit.signal), (3, None));
+    assert_eq!(sandbox.log(&id), "up\nbye\n");
+}
+
+#[test]
+fn stop_kills_everything_at_the_deadline_and_not_before_two_seconds() {
+    if !can_run() {
+        return;
+    }
+    // Its pid 1 has no handler, so the kernel does not even deliver SIGTERM.
+    let sandbox = Sandbox::start(&shell("sleep 1000 & sleep 1000 & echo up; wait; wait"));
+    let id = sandbox.run("c");
+    wait_for("start", || sandbox.log(&id).contains("up").then_some(()));
+    let begin = clock::now().boot_ms;
+    assert_eq!(sandbox.stop(&id, 600_000), Reply::Done);
+    assert_eq!(sandbox.stop(&id, 0), Reply::Done);
+    // Later requests only shorten.
+    assert_eq!(sandbox.stop(&id, 900_000), Reply::Done);
+    let Some(InstanceState::Stopping {
+        kill_at_boot_ms, ..
+    }) = sandbox.record(&id).map(|r| r.state)
+    else {
+        panic!("not stopping");
+    };
+    assert!(kill_at_boot_ms >= begin + 2000);
+    let exit = sandbox.exit(&id);
+    assert_eq!((exit.code, exit.signal), (137, Some(9)));
+    assert!(exit.finished_at.boot_ms >= kill_at_boot_ms);
+    assert!(
+        !sandbox
+            .cgroups
+            .is_populated(&sandbox.record.sandbox.pod_cgroup)
+    );
+}
+
+#[test]
+fn removal_leaves_nothing_but_what_was_asked_for() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("echo x > /root/file; echo out; exit 0"));
+    for with_logs in [true, false] {
+        let id = sandbox.run("c");
+        assert_eq!(sandbox.exit(&id).reason, "Completed");
+        let log = sandbox.record(&id).unwrap().log;
+        assert_eq!(sandbox.remove(&id, with_logs), Reply::Done);
+        assert_eq!(log.exists(), !with_logs);
+        assert!(!sandbox.paths.bundle(&id).exists());
+        assert!(!sandbox.paths.runtime().join(&id).exists());
+        let trash = sandbox.dir.path().join("trash").join(&id);
+        assert!(trash.join("upper/root/file").exists());
+        assert!(!sandbox.dir.path().join("layer/root/file").exists());
+        assert!(matches!(sandbox.remove(&id, true), Reply::Failed { .. }));
+    }
+    assert!(!sandbox.proc_text("mounts").contains("overlay-of-ours"));
+    assert!(!sandbox.proc_text("mountinfo").contains("containers/0"));
+}
+
+#[test]
+fn create_is_idempotent_by_id() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let request = Request::Create(Box::new(sandbox.prepare("c")));
+    let first = sandbox.wire.send(request.clone(), &[]);
+    let second = sandbox.wire.send(request.clone(), &[]);
+    let (first, second) = (sandbox.wire.reply(first).0, sandbox.wire.reply(second).0);
+    assert!(matches!(first, Reply::Started { .. }), "{first:?}");
+    assert_eq!(first, second);
+    assert_eq!(sandbox.wire.ask(request), first);
+    assert_eq!(
+        sandbox
+            .wire
+            .state
+            .borrow()
+            .as_ref()
+            .unwrap()
+            .containers
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_hundred_failing_creates_leave_nothing() {
+    if !can_run() {
+        return;
+    }
+    let mut sandbox = Sandbox::start(&shell("true"));
+    let fds = || std::fs::read_dir(sandbox.proc("fd")).unwrap().count();
+    let (fds_before, mounts_before) = (fds(), sandbox.proc_text("mountinfo"));
+    let (status, cwd) = (sandbox.proc_text("oom_score_adj"), sandbox.proc("cwd"));
+    let children = format!("task/{}/children", sandbox.pid());
+    // Some fail before libcontainer, some within it, some at execve.
+    let breaks: [fn(&mut vetch::holder::proto::CreateContainer); 3] = [
+        |request| request.rootfs.lower = vec!["/nonexistent".into()],
+        |request| {
+            let config = request.rootfs.writable.join("../../holder/containers");
+            let config = config.join(&request.id).join("config.json");
+            let text = std::fs::read_to_string(&config).unwrap();
+            let text = text.replace("\"cwd\":\"/\"", "\"cwd\":\"/nonexistent\"");
+            std::fs::File::create(&config)
+                .and_then(|mut f| std::io::Write::write_all(&mut f, text.as_bytes()))
+                .unwrap();
+        },
+        |request| request.rootfs.lower = vec!["/proc/self/fdinfo/../..".into()],
+    ];
+    for round in 0..100 {
+        sandbox.adjust = breaks[round % breaks.len()];
+        let (id, reply) = sandbox.create("c");
+        let Reply::Failed { kind, message } = reply else {
+            panic!("{reply:?}");
+        };
+        match kind {
+            FailureKind::Create => assert!(sandbox.record(&id).is_none(), "{message}"),
+            FailureKind::Start => assert_eq!(sandbox.remove(&id, true), Reply::Done),
+            FailureKind::Refused => panic!("{message}"),
+        }
+        assert!(!message.is_empty());
+    }
+    wait_for("clean", || {
+        let left = std::fs::read_dir(sandbox.dir.path().join("holder/containers"));
+        let bundles = left.unwrap().count();
+        let zombies = sandbox.proc_text(&children);
+        (bundles == 0 && zombies.is_empty()).then_some(())
+    });
+    assert_eq!(
+        std::fs::read_dir(sandbox.proc("fd")).unwrap().count(),
+        fds_before
+    );
+    assert_eq!(sandbox.proc_text("mountinfo"), mounts_before);
+    assert_eq!(sandbox.proc_text("oom_score_adj"), status);
+    assert_eq!(std::fs::read_link(cwd).unwrap(), Path::new("/"));
+    assert_eq!(
+        std::fs::read_dir(sandbox.paths.runtime()).unwrap().count(),
+        0
+    );
+    // And it still works.
+    sandbox.adjust = |_| {};
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.exit(&id).code, 0);
+}
+
+#[test]
+fn shutdown_waits_for_nobody_and_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    let mut sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    assert!(matches!(
+        sandbox.wire.ask(Request::Shutdown),
+        Reply::Failed { .. }
+    ));
+    assert_eq!(sandbox.stop(&id, 10_000), Reply::Done);
+    sandbox.exit(&id);
+    let log = sandbox.record(&id).unwrap().log;
+    assert_eq!(sandbox.wire.ask(Request::Shutdown), Reply::Done);
+    assert!(sandbox.holder.wait().unwrap().success());
+    assert!(log.exists());
+    assert!(!sandbox.paths.bundle(&id).exists());
+    assert!(!sandbox.paths.socket().exists());
+}
+
+#[test]
+fn garbage_is_refused_and_survived() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    for garbage in [
+        &b"{"[..],
+        b"null",
+        b"\xff\xfe",
+        b"{\"id\":7,\"request\":{\"Fly\":{}}}",
+    ] {
+        let wire = Wire::connect(&sandbox.paths);
+        vetch::sys::packet::send(&wire.connection, garbage, &[]).unwrap();
+        let id = if garbage.len() > 10 { 7 } else { 0 };
+        let (reply, _) = wire.reply(id);
+        assert!(
+            matches!(
+                reply,
+                Reply::Failed {
+                    kind: FailureKind::Refused,
+                    ..
+                }
+            ),
+            "{reply:?}"
+        );
+    }
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.stop(&id, 5000), Reply::Done);
+    assert_eq!(sandbox.exit(&id).code, 0);
+}
+
+#[test]
+fn the_termination_message_is_read_and_falls_back_to_the_log() {
+    if !can_run() {
+        return;
+    }
+    let script = "if test -e /tmp/quiet; then echo last words; exit 1; fi; yes | head -c 5000 > /dev/termination-log; echo -n END >> /dev/termination-log";
+    let mut sandbox = Sandbox::start(&shell(script));
+    let id = sandbox.run("c");
+    let message = sandbox.exit(&id).message.unwrap();
+    assert_eq!(message.len(), 4096);
+    assert!(message.ends_with("y\nEND"));
+
+    std::fs::File::create(sandbox.dir.path().join("layer/tmp/quiet")).unwrap();
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.exit(&id).message, None);
+    sandbox.adjust = |request| request.termination_message_from_logs = true;
+    let id = sandbox.run("c");
+    let message = sandbox.exit(&id).message.unwrap();
+    assert!(message.contains("last words"), "{message:?}");
+}
+
+#[test]
+fn want_of_memory_is_told() {
+    if !can_run() {
+        return;
+    }
+    let script = "while ! test -e /tmp/go; do sleep 0.02; done; exec dd if=/dev/zero of=/dev/null bs=200M count=1";
+    let sandbox = Sandbox::start(&shell(script));
+    let id = sandbox.run("c");
+    let cgroup = format!("{}/{id}", sandbox.record.sandbox.pod_cgroup);
+    let files = [
+        format!("/sys/fs/cgroup/memory{cgroup}/memory.limit_in_bytes"),
+        format!("/sys/fs/cgroup{cgroup}/memory.max"),
+    ];
+    let file = files.iter().find(|f| Path::new(f).exists()).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .and_then(|mut f| std::io::Write::write_all(&mut f, b"33554432"))
+        .unwrap();
+    assert_eq!(sandbox.exec(&id, &["touch", "/tmp/go"]).0, 0);
+    let exit = sandbox.exit(&id);
+    assert_eq!((exit.code, exit.reason.as_str()), (137, "OOMKilled"));
+}
+
+#[test]
+fn all_output_is_in_the_log_when_the_exit_is_told() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("seq 1 200000; sleep 1000 & exit 0"));
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.exit(&id).code, 0);
+    let log = sandbox.log(&id);
+    assert_eq!(log.lines().count(), 200_000);
+    assert!(
+        log.lines()
+            .zip(1..)
+            .all(|(line, n): (&str, u32)| line == n.to_string())
+    );
+}

@@ -1,0 +1,168 @@
+//! What a holder does to its host, and what its host can do to it.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use vetch::holder::proto::Request;
+
+use crate::sandbox::{Sandbox, can_run};
+use crate::{LIVES, shell};
+
+#[test]
+fn nothing_is_seen_in_the_hosts_mount_table() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    let host = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let dir = sandbox.dir.path().to_str().unwrap();
+    assert!(!host.contains(dir));
+    assert!(
+        sandbox
+            .proc_text("mountinfo")
+            .contains(&format!("{id}/rootfs"))
+    );
+}
+
+#[test]
+fn the_holder_stays_as_it_was() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell("exit 0"));
+    let status = || {
+        let text = sandbox.proc_text("status");
+        let keep = |line: &&str| {
+            [
+                "Threads:", "SigIgn:", "SigBlk:", "Groups:", "Umask:", "FDSize:",
+            ]
+            .iter()
+            .any(|field| line.starts_with(field))
+        };
+        let text: Vec<_> = text.lines().filter(keep).map(str::to_owned).collect();
+        (
+            text,
+            sandbox.proc_text("oom_score_adj"),
+            // Owned by root of the initial namespace either way; a process that is not dumpable has no readable maps.
+            std::fs::metadata(sandbox.proc("environ")).unwrap().uid(),
+            std::fs::read_link(sandbox.proc("cwd")).unwrap(),
+            std::fs::read_dir(sandbox.proc("fd")).unwrap().count(),
+            sandbox.proc_text("limits"),
+        )
+    };
+    let before = status();
+    assert!(before.0.contains(&"Threads:\t1".to_owned()), "{before:?}");
+    for _ in 0..5 {
+        let id = sandbox.run("c");
+        sandbox.exit(&id);
+        sandbox.remove(&id, true);
+    }
+    assert_eq!(status(), before);
+    let children = format!("task/{}/children", sandbox.pid());
+    assert_eq!(sandbox.proc_text(&children), "");
+    for fd in 0..3 {
+        let target = std::fs::read_link(sandbox.proc(&format!("fd/{fd}"))).unwrap();
+        assert_eq!(target.to_str(), Some("/dev/null"));
+    }
+}
+
+#[test]
+fn its_binary_cannot_be_changed() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let mode = std::fs::Permissions::from_mode(0o755);
+    let refused = std::fs::set_permissions(sandbox.proc("exe"), mode).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EROFS));
+    assert_eq!(sandbox.proc_text("environ").matches('\0').count(), 1);
+}
+
+#[test]
+fn signals_that_were_meant_for_others_do_not_end_it() {
+    if !can_run() {
+        return;
+    }
+    use rustix::process::{Pid, Signal, kill_process};
+    let sandbox = Sandbox::start(&shell("exec sleep 1000"));
+    let pid = Pid::from_raw(sandbox.pid()).unwrap();
+    for signal in [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::PIPE,
+    ] {
+        kill_process(pid, signal).unwrap();
+    }
+    let id = sandbox.run("c");
+    // And none of it reaches the container.
+    let pid = sandbox.container_pid(&id);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let ignored = status.lines().find(|l| l.starts_with("SigIgn:")).unwrap();
+    assert_eq!(ignored, "SigIgn:\t0000000000000000");
+}
+
+#[test]
+fn it_is_in_a_cgroup_of_its_own_everywhere() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let own = &sandbox.record.sandbox.holder_cgroup;
+    for line in sandbox.proc_text("cgroup").lines() {
+        assert!(line.ends_with(own.as_str()), "{line}");
+    }
+    // Containers leave it everywhere, too, or a stop of the agent's unit could end them.
+    let id = sandbox.run("c");
+    let pid = sandbox.container_pid(&id);
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    for line in text.lines() {
+        assert!(line.ends_with(&id), "{line}");
+    }
+}
+
+#[test]
+fn a_deep_directory_and_a_strange_umask_are_fine() {
+    if !can_run() {
+        return;
+    }
+    let base = tempfile::tempdir().unwrap();
+    let deep = base.path().join("d".repeat(150));
+    std::fs::create_dir(&deep).unwrap();
+    let dir = tempfile::tempdir_in(&deep).unwrap();
+    let sandbox = Sandbox::start_in(dir, &shell(LIVES));
+    let mode = std::fs::metadata(sandbox.paths.socket()).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.exec(&id, &["true"]).0, 0);
+    let wire = crate::sandbox::Wire::connect(&sandbox.paths);
+    let mut command = crate::sandbox::exec_request(&id, &["true"]);
+    command.tty = true;
+    let request = wire.send(Request::Exec(command), &[]);
+    assert_eq!(wire.reply(request).1.len(), 1);
+    assert_eq!(wire.exec_exit(), (0, false));
+}
+
+#[test]
+fn it_is_small() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    sandbox.exec(&id, &["true"]);
+    let rollup = sandbox.proc_text("smaps_rollup");
+    println!("{rollup}");
+    let anonymous = rollup
+        .lines()
+        .find(|l| l.starts_with("Anonymous:"))
+        .unwrap();
+    let kb: u32 = anonymous
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(kb < 4096, "{kb} kB of its own");
+}
