@@ -54,7 +54,7 @@ pub enum ReadError {
 }
 
 /// Shows the log whose live file is `file`. Blocks; with `follow` until `is_running` says no (asked once a second) and
-/// all was read. It must say yes until the writer has finished. `out` gets a write per line, and a flush before each wait.
+/// all was read. It must say yes until the writer has finished. `out` need not be buffered.
 pub fn read_logs(
     file: &Path,
     query: &Query,

@@ -1,6 +1,6 @@
 //! Entries in, text out: filters, joins the fragments of a line (G-13), counts bytes.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ pub const MAX_JOINED: usize = 1024 * 1024;
 /// Shows entries as a query wants them.
 pub struct Printer<'a> {
     query: &'a Query,
-    out: &'a mut dyn Write,
+    out: BufWriter<&'a mut dyn Write>,
     stdout: OpenLine,
     stderr: OpenLine,
     /// This many lines are left out first (a tail starts a little early).
@@ -35,7 +35,7 @@ impl<'a> Printer<'a> {
     pub fn new(query: &'a Query, out: &'a mut dyn Write) -> Self {
         Self {
             query,
-            out,
+            out: BufWriter::new(out),
             stdout: OpenLine::None,
             stderr: OpenLine::None,
             skip: 0,

@@ -1,6 +1,8 @@
 use std::fs;
 use std::io::Write as _;
 
+use proptest::prelude::*;
+
 use super::super::compress::compress;
 use super::super::names::COMPRESSION_DONE;
 use super::super::rotation::with_suffix;
@@ -283,4 +285,42 @@ fn a_closed_output_ends_the_reading() {
     assert!(
         matches!(result, Err(ReadError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the order of fragments and the cuts between files, a tail is the end of the whole.
+    #[test]
+    fn a_tail_is_the_end_of_the_whole(
+        kinds in prop::collection::vec((any::<bool>(), any::<bool>()), 0..40),
+        cuts in prop::collection::vec((0_usize..42, any::<bool>()), 0..4),
+        count in 0_u64..45,
+    ) {
+        let files = Files::new();
+        let ends = [(true, true), (false, true)];
+        let mut entries: Vec<String> = (0_u32..)
+            .zip(kinds.iter().chain(&ends))
+            .map(|(number, (is_stdout, is_full))| {
+                let stream = if *is_stdout { "o" } else { "e" };
+                let tag = if *is_full { "F" } else { "P" };
+                entry(0, &format!("{stream} {tag} {number},"))
+            })
+            .collect();
+        for (turn, (cut, is_compressed)) in cuts.iter().enumerate() {
+            let rest = entries.split_off((*cut).min(entries.len()));
+            let name = format!("0.log.20260102-03040{turn}");
+            if *is_compressed {
+                files.write_compressed(&name, &entries.concat());
+            } else {
+                files.write(&name, &entries.concat());
+            }
+            entries = rest;
+        }
+        files.write("0.log", &entries.concat());
+        let whole = files.read(&Query::default());
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        let first = lines.len().saturating_sub(usize::try_from(count).unwrap());
+        prop_assert_eq!(files.read(&tail(count)), lines[first..].concat());
+    }
 }
