@@ -1,0 +1,177 @@
+//! What a container really may do: specifications of `oci` in the real kernel, through the real holder and libcontainer.
+
+#[expect(
+    dead_code,
+    reason = "the holder's own tests use the rest of this harness"
+)]
+#[path = "holder/sandbox.rs"]
+mod sandbox;
+
+use std::collections::HashMap;
+
+use sandbox::{Sandbox, can_run};
+
+/// Runs a script in a container with this `securityContext` and gives what it printed, line by line.
+fn run(context: &str, script: &str) -> Vec<String> {
+    let spec = format!(
+        "  containers:\n  - name: c\n    image: busybox\n    securityContext: {{{context}}}\n    command: [/bin/sh, -c, {script:?}]"
+    );
+    let sandbox = Sandbox::start(&spec);
+    let id = sandbox.run("c");
+    let exit = sandbox.exit(&id);
+    assert_eq!(exit.code, 0, "{:?}", sandbox.log(&id));
+    sandbox.log(&id).lines().map(str::to_owned).collect()
+}
+
+/// The fields of /proc/self/status that are about rights.
+fn status(context: &str) -> HashMap<String, String> {
+    let lines = run(context, "cat /proc/self/status");
+    let fields = lines.iter().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+/// Docker's fourteen without MKNOD.
+const DEFAULT_CAPS: &str = "00000000a00425fb";
+const NO_CAPS: &str = "0000000000000000";
+
+#[test]
+fn root_has_the_default_capabilities_and_the_filter() {
+    if !can_run() {
+        return;
+    }
+    let status = status("");
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        assert_eq!(status[set], DEFAULT_CAPS, "{set}");
+    }
+    for set in ["CapInh", "CapAmb"] {
+        assert_eq!(status[set], NO_CAPS, "{set}");
+    }
+    assert_eq!(status["Seccomp"], "2");
+    assert_eq!(status["NoNewPrivs"], "0");
+    assert_eq!(status["Groups"], "0");
+}
+
+#[test]
+fn a_user_has_no_capabilities_and_the_filter_too() {
+    if !can_run() {
+        return;
+    }
+    for escalation in ["", ", allowPrivilegeEscalation: false"] {
+        let status = status(&format!("runAsUser: 1000, runAsGroup: 2000{escalation}"));
+        assert_eq!(status["Uid"], "1000\t1000\t1000\t1000");
+        assert_eq!(status["Gid"], "2000\t2000\t2000\t2000");
+        assert_eq!(status["Groups"], "2000");
+        assert_eq!(status["CapPrm"], NO_CAPS);
+        assert_eq!(status["CapEff"], NO_CAPS);
+        assert_eq!(status["Seccomp"], "2");
+        assert_eq!(
+            status["NoNewPrivs"],
+            if escalation.is_empty() { "0" } else { "1" }
+        );
+    }
+}
+
+#[test]
+fn everything_can_be_dropped() {
+    if !can_run() {
+        return;
+    }
+    for escalation in ["", ", allowPrivilegeEscalation: false"] {
+        let status = status(&format!("capabilities: {{drop: [ALL]}}{escalation}"));
+        for set in ["CapPrm", "CapEff", "CapBnd"] {
+            assert_eq!(status[set], NO_CAPS, "{set}{escalation}");
+        }
+        assert_eq!(status["Seccomp"], "2");
+    }
+}
+
+#[test]
+fn privileged_has_what_the_agent_has() {
+    if !can_run() {
+        return;
+    }
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("CapBnd:"))
+        .unwrap()
+        .trim();
+    let status = status("privileged: true");
+    assert_eq!(status["CapEff"], own);
+    assert_eq!(status["Seccomp"], "0");
+}
+
+#[test]
+fn what_is_masked_and_read_only() {
+    if !can_run() {
+        return;
+    }
+    // `touch` on a read-only file system and `cat` of a masked file.
+    let lines = run(
+        "",
+        "cat /proc/keys /proc/timer_list /proc/interrupts | head -c 1; \
+         ls /sys/firmware; \
+         echo 1 > /proc/sys/kernel/panic || echo sysctl; \
+         touch /sys/x || echo sys; \
+         mount -t tmpfs none /tmp || echo mount; \
+         touch /tmp/x && echo root",
+    );
+    let said = |word: &str| lines.iter().any(|line| line == word);
+    assert!(
+        said("sysctl") && said("sys") && said("mount") && said("root"),
+        "{lines:?}"
+    );
+    assert!(
+        lines.iter().all(|line| !line.contains("timer_list")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_read_only_root_is_read_only_but_for_the_mounts() {
+    if !can_run() {
+        return;
+    }
+    let lines = run(
+        "readOnlyRootFilesystem: true",
+        "touch /x || echo root; touch /dev/shm/x && echo shm; echo bye > /dev/termination-log && echo message",
+    );
+    let said: Vec<&str> = lines
+        .iter()
+        .map(String::as_str)
+        .filter(|line| !line.contains(' '))
+        .collect();
+    assert_eq!(said, ["root", "shm", "message"]);
+}
+
+#[test]
+fn fixed_mounts_are_what_they_should_be() {
+    if !can_run() {
+        return;
+    }
+    let lines = run("", "cat /proc/self/mounts");
+    let mounts: HashMap<&str, (&str, &str)> = lines
+        .iter()
+        .filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            Some((words.next()?, (words.next()?, words.next()?)))
+        })
+        .collect();
+    for (target, kind, option) in [
+        ("/proc", "proc", "nosuid"),
+        ("/dev", "tmpfs", "size=65536k"),
+        ("/dev/pts", "devpts", "ptmxmode=666"),
+        ("/dev/mqueue", "mqueue", "noexec"),
+        ("/dev/shm", "tmpfs", "noexec"),
+        ("/sys", "sysfs", "ro"),
+    ] {
+        let (found, options) = mounts.get(target).unwrap_or_else(|| panic!("no {target}"));
+        assert_eq!(*found, kind, "{target}");
+        assert!(
+            options.split(',').any(|known| known == option),
+            "{target}: {options}"
+        );
+    }
+}
