@@ -57,14 +57,17 @@ fn help_is_data_and_names_every_verb() {
     assert_eq!(
         verbs,
         [
+            "run",
             "agent",
             "get",
             "describe",
             "logs",
             "exec",
             "wait",
+            "stop",
             "plan",
             "check",
+            "image",
             "status",
             "completion",
             "version",
@@ -207,4 +210,123 @@ fn program_header_types(elf: &[u8]) -> Vec<u32> {
     (0..count)
         .map(|index| u32::try_from(number(start + index * size, 4)).expect("32 bits"))
         .collect()
+}
+
+/// Nothing runs, so there is nothing to end.
+#[test]
+fn stop_without_agent_and_holders_is_done_at_once() {
+    let output = vetch(&["stop", "--all", "--run-dir", "/nowhere"]);
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    assert_eq!(code(&vetch(&["stop"])), 64);
+}
+
+/// Manifests and everything that `vetch check` has to say about them.
+fn check(name: &str, manifest: &str) -> (Output, String) {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let file = dir.path().join(name);
+    std::fs::write(&file, manifest).expect("write the manifest");
+    let output = vetch(&["check", dir.path().to_str().expect("a plain path")]);
+    let prefix = format!("{}/", dir.path().display());
+    let text = stdout(&output).replace(&prefix, "");
+    (output, text)
+}
+
+#[test]
+fn check_accepts_a_good_manifest_silently() {
+    let (output, text) = check(
+        "web.yaml",
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  hostNetwork: true
+  containers:
+    - name: web
+      image: busybox
+",
+    );
+    assert_eq!((code(&output), text.as_str()), (0, ""));
+    assert_eq!(stderr(&output), "1 file, 1 pod, 0 errors, 0 warnings\n");
+}
+
+/// A field in the wrong place is not silently ignored, and the manifest still runs.
+#[test]
+fn check_warns_of_a_misplaced_field_and_says_where_it_belongs() {
+    let (output, text) = check(
+        "web.yaml",
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  restartPolicy: Never
+spec:
+  hostNetwork: true
+  containers:
+    - name: web
+      image: busybox
+      imagePullPolicies: Never
+",
+    );
+    assert_eq!(
+        text,
+        "warning: web.yaml:5: metadata.restartPolicy: unknown field, it belongs in spec
+warning: web.yaml:11: spec.containers[0].imagePullPolicies: unknown field, did you mean imagePullPolicy?
+"
+    );
+    assert_eq!(code(&output), 0);
+}
+
+#[test]
+fn check_refuses_with_65_and_tells_every_mistake_at_once() {
+    let (output, text) = check(
+        "bad.yaml",
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: Web
+spec:
+  hostNetwork: true
+  containers: []
+",
+    );
+    assert_eq!(code(&output), 65);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].starts_with("error: bad.yaml:4: metadata.name: "),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("error: bad.yaml:7: spec.containers: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn check_can_print_json() {
+    let output = vetch(&["check", "-o", "json", "examples/hello.yaml"]);
+    assert_eq!((code(&output), stdout(&output)), (0, "[]\n"));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn check_of_a_path_that_is_not_there_fails() {
+    let output = vetch(&["check", "/nowhere/web.yaml"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stderr(&output).contains("/nowhere/web.yaml"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn run_refuses_a_bad_manifest_before_it_touches_anything() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let file = dir.path().join("bad.yaml");
+    std::fs::write(&file, "kind: Pod\n").expect("write the manifest");
+    let output = vetch(&["run", file.to_str().expect("a plain path")]);
+    assert_eq!(code(&output), 65);
+    assert!(stderr(&output).contains("error: "), "{}", stderr(&output));
 }

@@ -1,18 +1,17 @@
 //! `vetch check`: looks for mistakes in manifests; needs no root and no agent.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 
 use super::{CliError, output};
-use crate::pod::{Diagnostic, ParsedFile, Severity, manifest};
+use crate::agent::sources::FileSource;
+use crate::pod::{Diagnostic, Severity, StaticPod};
+use crate::sys::clock;
 
 /// A manifest is refused (sysexits EX_DATAERR).
 pub const EXIT_REFUSED: u8 = 65;
-/// S-15.
-const MAX_MANIFEST: u64 = 10 << 20;
 /// Manifests do not depend on the node's name, so any will do.
 const NODE: &str = "node";
 
@@ -55,10 +54,10 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 /// What came out of reading manifests.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Files read.
-    pub files: usize,
+    /// What was looked at, skipped files included.
+    pub files: Vec<PathBuf>,
     /// Good pods.
-    pub pods: Vec<crate::pod::StaticPod>,
+    pub pods: Vec<StaticPod>,
     /// Everything that was remarked, file by file.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -77,73 +76,35 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        format!(
-            "{} files, {} pods, {} errors, {} warnings",
-            self.files,
-            self.pods.len(),
-            self.count(Severity::Error),
-            self.count(Severity::Warning)
-        )
+        let count = |number: usize, what: &str| {
+            let plural = if number == 1 { "" } else { "s" };
+            format!("{number} {what}{plural}")
+        };
+        [
+            count(self.files.len(), "file"),
+            count(self.pods.len(), "pod"),
+            count(self.count(Severity::Error), "error"),
+            count(self.count(Severity::Warning), "warning"),
+        ]
+        .join(", ")
     }
 }
 
-/// Reads files, and directories by the agent's rules.
+/// Reads files and directories, each as an agent that is given just this one.
 pub fn read(paths: &[PathBuf]) -> Result<Report, CliError> {
     let mut report = Report::default();
     for path in paths {
-        if path.is_dir() {
-            for file in manifests_in(path)? {
-                add(&file, &mut report)?;
-            }
-        } else {
-            add(path, &mut report)?;
+        let snapshot = FileSource::new(path, NODE).scan(clock::now());
+        if let Some(problem) = snapshot.directory_problem {
+            return Err(CliError::NotFound(problem));
         }
+        for file in snapshot.files {
+            report.files.push(file.file.into());
+            report.diagnostics.extend(file.diagnostics);
+        }
+        report.pods.extend(snapshot.pods);
     }
     Ok(report)
-}
-
-fn add(file: &Path, report: &mut Report) -> Result<(), CliError> {
-    let parsed = parse(file)?;
-    report.files += 1;
-    report.pods.extend(parsed.pods);
-    report.diagnostics.extend(parsed.diagnostics);
-    Ok(())
-}
-
-fn parse(file: &Path) -> Result<ParsedFile, CliError> {
-    let fail = |source| CliError::Io {
-        operation: "read",
-        path: file.to_owned(),
-        source,
-    };
-    let mut content = Vec::new();
-    std::fs::File::open(file)
-        .map_err(fail)?
-        .take(MAX_MANIFEST + 1)
-        .read_to_end(&mut content)
-        .map_err(fail)?;
-    Ok(manifest::parse(&file.to_string_lossy(), &content, NODE))
-}
-
-/// S-10, S-11: every entry that does not begin with a dot, bytewise sorted.
-fn manifests_in(dir: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let fail = |source| CliError::Io {
-        operation: "read",
-        path: dir.to_owned(),
-        source,
-    };
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        let hidden = path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !hidden && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// One diagnostic a line, with its severity in front.

@@ -58,6 +58,18 @@ pub enum CliError {
     /// The terminal or a pipe of ours.
     #[error("pass input and output on")]
     Relay(#[source] io::Error),
+    /// Taking over the signals that end us.
+    #[error("catch signals")]
+    Signals(#[source] io::Error),
+    /// The agent of `vetch run` ended, and nobody asked it to.
+    #[error("the agent ended unexpectedly; its last words:\n{last_words}")]
+    AgentEnded {
+        /// The end of its log.
+        last_words: String,
+    },
+    /// The cgroups of a pod whose holder is gone.
+    #[error(transparent)]
+    Cgroup(#[from] crate::holder::cgroup::CgroupError),
     /// Reading a log.
     #[error(transparent)]
     Log(#[from] crate::holder::logs::read::ReadError),
@@ -95,6 +107,9 @@ impl CliError {
             | Self::Import { .. }
             | Self::RemoveImage(_)
             | Self::Relay(_)
+            | Self::Signals(_)
+            | Self::AgentEnded { .. }
+            | Self::Cgroup(_)
             | Self::Log(_)
             | Self::NotFound(_)
             | Self::TimedOut(_)

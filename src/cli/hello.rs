@@ -30,6 +30,12 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Says one line and is done: a job.
+pub fn greet() -> ExitCode {
+    log(&format!("hello from {}, and bye", pod_name()));
+    ExitCode::SUCCESS
+}
+
 fn serve() -> io::Result<()> {
     // As pid 1 of a namespace no signal would end us by itself.
     let signals = signals::watch(&[libc::SIGTERM, libc::SIGINT])?;

@@ -8,6 +8,7 @@ mod check;
 mod completion;
 mod describe;
 mod duration;
+mod ending;
 mod error;
 mod exec;
 mod get;
@@ -18,8 +19,10 @@ mod logs;
 mod output;
 mod plan;
 mod role;
+mod run;
 mod select;
 mod status;
+mod stop;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -61,12 +64,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Args),
     Agent(agent::Args),
     Get(get::Args),
     Describe(describe::Args),
     Logs(logs::Args),
     Exec(exec::Args),
     Wait(wait::Args),
+    Stop(stop::Args),
     Plan(plan::Args),
     Check(check::Args),
     Image(image::ImageCommand),
@@ -100,19 +105,21 @@ pub fn main() -> ExitCode {
         return code;
     }
     match Cli::try_parse_from(argv) {
-        Ok(cli) => run(cli.command).unwrap_or_else(|error| output::report(&error)),
+        Ok(cli) => perform(cli.command).unwrap_or_else(|error| output::report(&error)),
         Err(refusal) => explain(&refusal),
     }
 }
 
-fn run(command: Command) -> Result<ExitCode, CliError> {
+fn perform(command: Command) -> Result<ExitCode, CliError> {
     match command {
+        Command::Run(args) => run::run(&args),
         Command::Agent(args) => agent::run(args),
         Command::Get(args) => get::run(args),
         Command::Describe(args) => describe::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Wait(args) => wait::run(&args),
+        Command::Stop(args) => stop::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Image(args) => image::run(&args),

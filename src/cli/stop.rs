@@ -1,0 +1,42 @@
+//! `vetch stop --all`: ends all pods, then the agent.
+
+use std::process::ExitCode;
+
+use super::ending::{self, Grace};
+use super::{CliError, Reach};
+use crate::api::client::{Client, ClientError};
+
+/// End all pods with their grace, then the agent
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  vetch stop --all\n\nReturns when the last pod is gone. Works without an agent, too. The manifests stay: the next agent starts the pods again."
+)]
+pub struct Args {
+    /// Every pod; to end one, remove its manifest
+    #[arg(long = "all", required = true)]
+    _all: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Asks the agent to end everything and watches it do so. Whatever is left when there is no agent, or no longer, is ended
+/// here.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let paths = args.reach.paths();
+    let client = Client::new(&paths);
+    match client.stop() {
+        Ok(()) => watch(&client),
+        Err(ClientError::NoAgent { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    ending::end_all(&paths, Grace::Recorded)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns when the agent no longer answers: it is done, or dead.
+fn watch(client: &Client) {
+    let mut seen = 0;
+    while let Ok(changes) = client.changes(seen) {
+        seen = changes.generation;
+    }
+}
