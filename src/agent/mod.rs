@@ -1,24 +1,248 @@
 //! The agent: an async shell around [`crate::plan`].
+//!
+//! One thread, one owner of state. Tasks turn descriptors into [`news`]; news update facts in [`state`]; after each burst
+//! of them one [`pass`] gathers, plans, remembers, [`apply`]s and shows. Level, not edge: a lost piece of news costs
+//! latency, the next pass finds out.
+//!
+//! What it never does: fork without exec, wait for a holder, a disk sync, a network or a slow child in the loop.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use async_channel::Receiver;
+use futures_lite::future;
+use jiff::Timestamp;
+use smol::{LocalExecutor, Timer};
+
+mod adopt;
+mod answers;
+mod apply;
+mod child;
+mod clean;
+mod conditions;
+mod host;
+mod imports;
+mod launch;
+mod link;
+mod log;
+mod news;
+mod notify;
+mod pass;
+mod records;
+mod ring;
+mod sandboxes;
+mod signals;
 pub mod sources;
+pub mod start;
+mod state;
+pub mod store;
+pub mod trash;
+mod watch;
 
+use crate::api::server::{self, ListenError};
 use crate::config::Config;
+use crate::holder::cgroup::{CgroupError, Cgroups};
+use crate::image::{Store, StoreError};
+use crate::plan::{EndingCause, History, Rules};
+use crate::pod::StaticPod;
+use crate::sys::clock;
+use answers::Answers;
+use conditions::{About, Conditions};
+use imports::Imports;
+use log::Log;
+use news::News;
+use pass::Next;
+use records::Records;
+use ring::Ring;
+use sources::{FileSource, Snapshot};
+use start::StartError;
+use state::{Agent, Job, Shared, Shown, Wishes};
 
-/// Why the agent could not start or go on.
+/// News that may wait; tasks wait when it is full.
+const MAX_NEWS: usize = 256;
+
+/// Why the agent could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Another agent has the root directory.
-    #[error("another agent (pid {pid}) runs on {root_dir}; one agent per root directory")]
-    AlreadyRunning {
-        /// Its pid as written in the lock file.
-        pid: String,
-        /// The root directory.
-        root_dir: std::path::PathBuf,
-    },
+    /// The machine, the directories or the lock.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The API socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The cgroup file system.
+    #[error("use cgroups")]
+    Cgroup(#[from] CgroupError),
+    /// The image store.
+    #[error("open the image store")]
+    Images(#[from] StoreError),
+    /// SIGTERM could not be caught.
+    #[error("catch signals")]
+    Signals(#[source] std::io::Error),
 }
 
 /// Runs the agent until SIGTERM or SIGINT (pods stay, P-87) or until a stop request is done (pods are gone).
 pub fn run(config: Config) -> Result<(), AgentError> {
-    let _ = config;
-    unimplemented!("room agent")
+    let boot_id = start::boot_id()?;
+    let (_lock, _boot) = start::prepare(&config, &boot_id)?;
+    let socket = config.paths.api_socket();
+    let listener = server::listen(&socket)?;
+    let signals = signals::catch().map_err(AgentError::Signals)?;
+
+    let executor = Rc::new(LocalExecutor::new());
+    let (agent, inbox) = take_over(config, boot_id, Rc::clone(&executor))?;
+    let backend = Rc::new(Answers(Rc::clone(&agent)));
+    executor
+        .spawn(server::serve(listener, backend, Rc::clone(&executor)))
+        .detach();
+    executor
+        .spawn(signals::obey(signals, Rc::clone(&agent)))
+        .detach();
+    smol::block_on(executor.run(supervise(&agent, inbox)));
+
+    notify::send("STOPPING=1");
+    // A client that comes now is told the truth: no agent.
+    let _ = std::fs::remove_file(&socket);
+    agent.borrow_mut().finish();
+    Ok(())
+}
+
+/// Builds the state from what is on disk and what lives.
+fn take_over(
+    config: Config,
+    boot_id: String,
+    executor: Rc<LocalExecutor<'static>>,
+) -> Result<(Shared, Receiver<News>), AgentError> {
+    let log = Log::from_env();
+    let (news, inbox) = async_channel::bounded(MAX_NEWS);
+    let mut conditions = Conditions::new(log);
+    let loaded = records::load(&config.paths);
+    if !loaded.warnings.is_empty() {
+        conditions.set(About::BadRecords, loaded.warnings.join("; "));
+    }
+    let mut history = History::default();
+    let mut known = Vec::new();
+    for record in loaded.records {
+        known.push((record.history.start_time, record.pod.clone()));
+        history.pods.insert(record.pod.uid, record.history);
+    }
+    let node = host::facts(&config.node_name);
+    let mut agent = Agent {
+        rules: Rules {
+            boot_id,
+            backoff: config.backoff,
+            node_name: config.node_name.clone(),
+            host_ip: node.host_ips.first().cloned(),
+        },
+        log,
+        cgroups: Rc::new(Cgroups::discover()?),
+        store: Store::open(&config.paths.images())?,
+        source: FileSource::new(&config.pod_manifest_path, &config.node_name),
+        snapshot: Snapshot::default(),
+        has_delivered: false,
+        imports: Imports::new(config.paths.images_import()),
+        executor,
+        news,
+        desired: BTreeMap::new(),
+        sandboxes: BTreeMap::new(),
+        history,
+        records: Records::default(),
+        ring: Ring::default(),
+        images: BTreeMap::new(),
+        start_problems: BTreeMap::new(),
+        sandbox_problems: BTreeMap::new(),
+        conditions,
+        wishes: Wishes::default(),
+        shown: Shown::default(),
+        generation: 0,
+        gate: async_channel::bounded(1),
+        wake_at_boot_ms: None,
+        sync: Job::Idle,
+        sweep: Job::Idle,
+        trash_is_dirty: true,
+        next_rescan_boot_ms: 0,
+        next_serial: 1,
+        node,
+        config,
+    };
+    agent.adopt_all();
+    agent.seed_source(known);
+    agent.throw_orphaned_layers();
+    agent.watch();
+    Ok((Rc::new(RefCell::new(agent)), inbox))
+}
+
+impl Agent {
+    /// D-1 over a restart: what ran last counts as the last good content of its file. Not what was on its way out.
+    fn seed_source(&mut self, mut known: Vec<(Timestamp, StaticPod)>) {
+        known.sort_by_key(|(start, _)| std::cmp::Reverse(*start));
+        let recorded = known.into_iter().map(|(_, pod)| pod);
+        let adopted = self.sandboxes.values().map(|h| h.record.pod.clone());
+        let is_ending = |pod: &StaticPod| {
+            let memory = self.history.pods.get(&pod.uid);
+            let ending = memory.and_then(|memory| memory.ending);
+            ending.is_some_and(|ending| ending.cause == EndingCause::Removed)
+        };
+        let pods = recorded.chain(adopted).filter(|pod| !is_ending(pod));
+        self.source.seed(pods.collect());
+    }
+
+    /// Starts the tasks that hear of changes on disk.
+    fn watch(&mut self) {
+        let paths = &self.config.paths;
+        let names = self.store.names_dir();
+        for (dir, hint) in [
+            (names, (|| News::Images) as fn() -> News),
+            (paths.images_import(), || News::Imports),
+        ] {
+            let watching = watch::watch(dir, self.news.clone(), hint);
+            self.executor.spawn(watching).detach();
+        }
+        let manifests = self.config.pod_manifest_path.clone();
+        let watching = watch::watch_manifests(manifests, self.news.clone());
+        self.executor.spawn(watching).detach();
+    }
+
+    /// The last thing: records that were just renamed are synced, and nothing of a stopped node's cgroups stays.
+    fn finish(&mut self) {
+        if let Err(error) = store::sync(&self.records.take_unsynced()) {
+            self.log.warn(log::chain(&error));
+        }
+        if self.wishes.stop && self.sandboxes.is_empty() {
+            // Busy only if somebody else put processes there.
+            let _ = self.cgroups.remove(&self.config.cgroup_root);
+        }
+    }
+}
+
+/// The loop.
+async fn supervise(agent: &RefCell<Agent>, inbox: Receiver<News>) {
+    let mut is_first = true;
+    loop {
+        let now = clock::now();
+        let next = agent.borrow_mut().pass(now);
+        if std::mem::take(&mut is_first) {
+            notify::send("READY=1");
+        }
+        let pause = match next {
+            Next::Quit => return,
+            Next::WaitUntil(at) => Duration::from_millis(at.saturating_sub(clock::now().boot_ms)),
+        };
+        let news = future::or(async { inbox.recv().await.ok() }, async {
+            Timer::after(pause).await;
+            None
+        })
+        .await;
+        // Let every task that is ready speak first: one pass for a burst.
+        future::yield_now().await;
+        let mut agent = agent.borrow_mut();
+        for news in news
+            .into_iter()
+            .chain(std::iter::from_fn(|| inbox.try_recv().ok()))
+        {
+            agent.absorb(news);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::agent::trash;
 use crate::holder::logs::compress;
 
 /// Runs a hidden role, if argv names one.
@@ -14,6 +15,7 @@ pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
         (compress::ROLE, [file]) => Some(compress::run(Path::new(file))),
         ("hello", [once]) if once == "--once" => Some(super::hello::greet()),
         ("hello", []) => Some(super::hello::run()),
+        (trash::ROLE, dirs) => Some(trash::run(dirs)),
         _ => None,
     }
 }

@@ -1,0 +1,148 @@
+//! What the API tells: read from the agent's state between two passes.
+
+use std::convert::Infallible;
+
+use async_channel::Receiver;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::sandboxes::{Holding, is_running};
+use super::state::{Agent, Shared};
+use crate::api::server::Backend;
+use crate::api::types::{AgentStatus, ContainerDetail, Description, EventRecord, PlanView};
+use crate::holder::proto::ContainerRecord;
+use crate::plan;
+use crate::pod::{PodUid, StaticPod};
+use crate::sys::clock;
+
+/// The agent, for its API.
+pub struct Answers(pub Shared);
+
+impl Backend for Answers {
+    fn status(&self) -> AgentStatus {
+        let agent = self.0.borrow();
+        AgentStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            node_name: agent.config.node_name.clone(),
+            paths: agent.config.paths.clone(),
+            pod_manifest_path: agent.config.pod_manifest_path.clone(),
+            ready: agent.has_delivered,
+            stopping: agent.wishes.stop,
+            generation: agent.generation,
+            files: agent.snapshot.files.clone(),
+            conditions: agent.shown.conditions.clone(),
+        }
+    }
+
+    fn pods(&self) -> Vec<Pod> {
+        self.0.borrow().shown.pods.values().cloned().collect()
+    }
+
+    fn describe(&self, uid: &PodUid) -> Option<Description> {
+        let agent = self.0.borrow();
+        let pod = agent.shown.pods.get(uid)?.clone();
+        let holding = agent.sandboxes.get(uid);
+        let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
+        let notes = agent.shown.notes.iter().filter(|note| note.uid == *uid);
+        let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
+        Some(Description {
+            pod,
+            origin: document.origin.clone(),
+            diagnostics: document.diagnostics.clone(),
+            notes: notes.cloned().collect(),
+            events: events.cloned().collect(),
+            containers: details(&agent, document, holding),
+            holder: holding.map(|h| agent.config.paths.holder(&h.id.uid).dir().to_path_buf()),
+        })
+    }
+
+    fn events(&self) -> Vec<EventRecord> {
+        self.0.borrow().ring.iter().cloned().collect()
+    }
+
+    fn plan(&self) -> PlanView {
+        let mut agent = self.0.borrow_mut();
+        let now = clock::now();
+        let observed = agent.observe();
+        let plan = plan::plan(&agent.desired, &observed, &agent.history, &agent.rules, now);
+        PlanView {
+            actions: plan.actions,
+            notes: plan.notes,
+            wake_in_ms: plan
+                .wake_at_boot_ms
+                .map(|at| at.saturating_sub(now.boot_ms)),
+            pods: plan.pods.into_keys().collect(),
+        }
+    }
+
+    fn generation(&self) -> u64 {
+        self.0.borrow().generation
+    }
+
+    fn changed(&self) -> Receiver<Infallible> {
+        self.0.borrow().gate.1.clone()
+    }
+
+    fn rescan(&self) {
+        let mut agent = self.0.borrow_mut();
+        agent.wishes.rescan = true;
+        agent.look_again();
+    }
+
+    fn stop(&self) {
+        let mut agent = self.0.borrow_mut();
+        agent.wishes.stop = true;
+        agent.rise();
+        agent.look_again();
+    }
+}
+
+/// In the order of the spec.
+fn details(agent: &Agent, document: &StaticPod, holding: Option<&Holding>) -> Vec<ContainerDetail> {
+    let instances = holding.map(Holding::containers).unwrap_or_default();
+    let spec = document.pod.spec.as_ref();
+    spec.into_iter()
+        .flat_map(|spec| &spec.containers)
+        .map(|container| detail(agent, document, &container.name, instances))
+        .collect()
+}
+
+fn detail(
+    agent: &Agent,
+    document: &StaticPod,
+    name: &str,
+    instances: &[ContainerRecord],
+) -> ContainerDetail {
+    let uid = &document.uid;
+    let own = || {
+        instances
+            .iter()
+            .rev()
+            .filter(|instance| instance.name == name)
+    };
+    let due = agent.shown.restarts.get(&(uid.clone(), name.to_owned()));
+    let remembered = || {
+        let memory = agent.history.pods.get(uid)?.containers.get(name)?;
+        memory.last.as_ref().map(|last| last.restart_count)
+    };
+    let newest = own().next().map(|instance| instance.restart_count);
+    let count = newest.or_else(remembered);
+    let dir = agent
+        .config
+        .paths
+        .pod_logs(document.namespace(), document.name(), uid)
+        .join(name);
+    let log_of = |count: u32| dir.join(format!("{count}.log"));
+    ContainerDetail {
+        name: name.to_owned(),
+        running_id: own()
+            .find(|instance| is_running(instance))
+            .map(|instance| instance.id.clone()),
+        log: count.map(log_of),
+        previous_log: count
+            .and_then(|count| count.checked_sub(1))
+            .map(log_of)
+            .filter(|path| path.exists()),
+        next_restart: due.map(|due| plan::wall_time(*due, clock::now())),
+    }
+}

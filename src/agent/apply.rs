@@ -1,0 +1,239 @@
+//! Doing what the plan says. Each action either asks something of a holder, starts a task, or does a small thing at once;
+//! none waits, and the outcome comes back as news.
+
+use std::rc::Rc;
+
+use super::clean::Remains;
+use super::launch::{self, Ground, Order};
+use super::link::{Link, Seed};
+use super::log::chain;
+use super::news::SandboxId;
+use super::sandboxes::{Asked, CreateFailure, Holding, MAX_WAITING};
+use super::state::Agent;
+use super::store::{self, Durability, WriteError};
+use super::trash;
+use crate::config::HolderPaths;
+use crate::holder::cgroup::CgroupError;
+use crate::holder::proto::{PROTO_VERSION, PodRecord, Request, SandboxSpec, Stamp};
+use crate::plan::{self, Action};
+use crate::pod::{PodUid, StaticPod};
+use crate::{network, oci};
+
+/// P-76 when the image is gone meanwhile.
+const SIGTERM: i32 = 15;
+
+/// Why a sandbox could not be made.
+#[derive(Debug, thiserror::Error)]
+enum SandboxError {
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    #[error("write the pod's record")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl Agent {
+    /// Performs one action.
+    pub fn apply(&mut self, action: Action, now: Stamp) {
+        match action {
+            Action::StartSandbox { uid, attempt } => self.start_sandbox(&uid, attempt, now),
+            Action::StartContainer {
+                uid,
+                container,
+                restart_count,
+            } => self.start_container(&uid, container, restart_count, now),
+            Action::StopContainer {
+                uid,
+                id,
+                grace_ms,
+                reason,
+            } => {
+                let signal = self.stop_signal(&uid, &id);
+                let request = Request::Stop {
+                    id: id.clone(),
+                    signal,
+                    grace_ms,
+                    reason,
+                };
+                self.ask(&uid, Asked::Stop { id, grace_ms }, request, now);
+            }
+            Action::RemoveContainer { uid, id, with_logs } => {
+                let request = Request::Remove {
+                    id: id.clone(),
+                    with_logs,
+                };
+                self.ask(&uid, Asked::Remove { id }, request, now);
+            }
+            Action::StopSandbox { uid } => self.ask(&uid, Asked::Leave, Request::Shutdown, now),
+            Action::CleanSandbox { uid } => self.clean(&uid),
+            Action::ForgetPod {
+                uid,
+                namespace,
+                name,
+            } => self.forget(&uid, &namespace, &name),
+        }
+    }
+
+    fn ask(&mut self, uid: &PodUid, asked: Asked, request: Request, now: Stamp) {
+        let Some(holding) = self.sandboxes.get_mut(uid) else {
+            return;
+        };
+        if holding.is_open(&asked) {
+            return;
+        }
+        // Congested: the plan says it again at the next pass.
+        let _ = holding.ask(asked, request, now.boot_ms);
+    }
+
+    fn start_sandbox(&mut self, uid: &PodUid, attempt: u32, now: Stamp) {
+        let Some(pod) = self.desired.get(uid).cloned() else {
+            return;
+        };
+        if self.sandboxes.contains_key(uid) {
+            return;
+        }
+        let record = self.sandbox_record(pod, attempt);
+        if let Err(error) = self.prepare_sandbox(&record) {
+            return self.sandbox_failed(uid, chain(&error), now);
+        }
+        let id = self.new_sandbox_id(uid.clone());
+        self.hold(id, record, Seed::Spawn);
+    }
+
+    fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> PodRecord {
+        let root = self.config.cgroup_root.trim_end_matches('/');
+        let spec = pod.pod.spec.as_ref();
+        PodRecord {
+            version: PROTO_VERSION,
+            attempt,
+            sandbox: SandboxSpec {
+                holder_cgroup: format!("{root}/holders/{}", pod.uid),
+                pod_cgroup: plan::pod_cgroup(root, &pod),
+                host_network: spec.and_then(|spec| spec.host_network) == Some(true),
+                hostname: network::hostname(&pod, &self.config.node_name),
+                trash: self.config.paths.trash(),
+            },
+            pod,
+        }
+    }
+
+    /// N-81: the record is there before the holder is.
+    fn prepare_sandbox(&self, record: &PodRecord) -> Result<(), SandboxError> {
+        let paths = self.config.paths.holder(&record.pod.uid);
+        // Whatever lies there is of no living holder.
+        let _ = std::fs::remove_dir_all(paths.dir());
+        store::make_private_dir(paths.dir())?;
+        let json = serde_json::to_vec(record)?;
+        store::write_atomic(&paths.pod_record(), &json, Durability::Process)?;
+        self.cgroups.create(&record.sandbox.holder_cgroup)?;
+        self.cgroups.create(&record.sandbox.pod_cgroup)?;
+        Ok(())
+    }
+
+    /// Takes a sandbox into the table and starts the task that talks to its holder.
+    pub fn hold(&mut self, id: SandboxId, record: PodRecord, seed: Seed) {
+        let (requests, asked) = async_channel::bounded(MAX_WAITING);
+        let link = Link {
+            id: id.clone(),
+            paths: HolderPaths::new(self.config.paths.holder(&id.uid).dir().to_path_buf()),
+            requests: asked,
+            news: self.news.clone(),
+        };
+        self.executor.spawn(link.run(seed)).detach();
+        let uid = id.uid.clone();
+        self.sandboxes
+            .insert(uid, Holding::new(id, record, requests));
+    }
+
+    fn start_container(&mut self, uid: &PodUid, container: String, count: u32, now: Stamp) {
+        let Some(holding) = self.sandboxes.get(uid) else {
+            return;
+        };
+        let order = Order {
+            record: &holding.record,
+            pod: self.desired.get(uid).unwrap_or(&holding.record.pod),
+            container: &container,
+            restart_count: count,
+            existing: holding.containers(),
+        };
+        let ground = Ground {
+            config: &self.config,
+            node: &self.node,
+            store: &self.store,
+        };
+        let outcome =
+            launch::prepare(ground, order).map_err(|error| (error.reason(), error.message()));
+        let asked = outcome.and_then(|create| {
+            let asked = Asked::Create {
+                container: container.clone(),
+                id: create.id.clone(),
+            };
+            let holding = self.sandboxes.get_mut(uid);
+            let sent = holding.map_or(Ok(()), |holding| {
+                holding.ask(asked, Request::Create(Box::new(create)), now.boot_ms)
+            });
+            sent.map_err(|error| ("CreateContainerError", error.to_string()))
+        });
+        if let Err((reason, message)) = asked {
+            // The image may have gone.
+            self.images.clear();
+            let failure = CreateFailure {
+                container,
+                reason,
+                message,
+            };
+            self.container_failed(uid, failure, now);
+        }
+    }
+
+    /// P-76: of the image that the instance was made from.
+    fn stop_signal(&self, uid: &PodUid, id: &str) -> i32 {
+        let containers = self.sandboxes.get(uid).map(Holding::containers);
+        let instance = containers
+            .into_iter()
+            .flatten()
+            .find(|container| container.id == id);
+        let image = instance.and_then(|instance| self.store.image(&instance.image_id).ok()?);
+        image.map_or(SIGTERM, |image| oci::stop_signal(&image.config))
+    }
+
+    /// Starts cleaning up after a dead holder.
+    pub fn clean(&mut self, uid: &PodUid) {
+        if !self.start_cleaning(uid) {
+            return;
+        }
+        let Some(holding) = self.sandboxes.get(uid) else {
+            return;
+        };
+        let remains = Remains {
+            id: holding.id.clone(),
+            spec: holding.record.sandbox.clone(),
+            paths: self.config.paths.clone(),
+            cgroups: Rc::clone(&self.cgroups),
+            news: self.news.clone(),
+        };
+        self.executor.spawn(remains.clean()).detach();
+    }
+
+    /// G-17, N-43. Renames only; the trees are removed by a child.
+    fn forget(&mut self, uid: &PodUid, namespace: &str, name: &str) {
+        let paths = &self.config.paths;
+        let [trash, log_trash] = trash::dirs(paths);
+        let logs = paths.pod_logs(namespace, name, uid);
+        let thrown = trash::throw(&trash, &paths.pod(uid)).and(trash::throw(&log_trash, &logs));
+        if let Err(error) = thrown {
+            self.log.warn(chain(&error));
+        }
+        let links = std::fs::read_dir(paths.container_log_links());
+        for link in links.into_iter().flatten().flatten() {
+            let is_ours = std::fs::read_link(link.path()).is_ok_and(|to| to.starts_with(&logs));
+            if is_ours {
+                // Dangling now; a stray one harms nobody.
+                let _ = std::fs::remove_file(link.path());
+            }
+        }
+        self.records.forget(uid);
+        self.trash_is_dirty = true;
+    }
+}

@@ -1,0 +1,62 @@
+//! What a person should know about the node (design: invariant 10). A condition is said once in the log when it begins
+//! or changes, and shown as long as it holds.
+
+use std::collections::BTreeMap;
+
+use super::log::Log;
+
+/// What a condition is about; one text each.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum About {
+    /// Records of pods cannot be written.
+    Records,
+    /// Records cannot be synced.
+    Sync,
+    /// Bad records were set aside at start.
+    BadRecords,
+    /// The import directory.
+    Import,
+    /// The manifest source.
+    Source,
+    /// Something of a pod, by its full name or UID.
+    Pod(String),
+}
+
+/// All conditions that hold.
+#[derive(Debug)]
+pub struct Conditions {
+    log: Log,
+    texts: BTreeMap<About, String>,
+}
+
+impl Conditions {
+    /// None hold.
+    pub fn new(log: Log) -> Self {
+        Self {
+            log,
+            texts: BTreeMap::new(),
+        }
+    }
+    /// It holds from now on, with these words.
+    pub fn set(&mut self, about: About, text: String) {
+        if self.texts.get(&about) != Some(&text) {
+            self.log.warn(&text);
+            self.texts.insert(about, text);
+        }
+    }
+    /// It holds no longer.
+    pub fn clear(&mut self, about: &About) {
+        self.texts.remove(about);
+    }
+    /// Sets or clears.
+    pub fn report<T>(&mut self, about: About, outcome: Result<T, impl std::error::Error>) {
+        match outcome {
+            Ok(_) => self.clear(&about),
+            Err(error) => self.set(about, super::log::chain(&error)),
+        }
+    }
+    /// Their texts.
+    pub fn texts(&self) -> Vec<String> {
+        self.texts.values().cloned().collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! Facts about this machine: addresses, cgroups, rights, and the files that containers get a copy of.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
+
+use crate::oci::NodeFacts;
+
+#[cfg(test)]
+mod tests;
+
+/// P-207: where systemd-resolved keeps the servers behind its stub.
+const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+
+/// Looks once; addresses may change later, see [`addresses`].
+pub fn facts(node_name: &str) -> NodeFacts {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    NodeFacts {
+        name: node_name.to_owned(),
+        host_ips: addresses(),
+        unified_cgroups: is_unified(&mountinfo),
+        v1_controllers: v1_controllers(&mountinfo),
+        can_lower_oom_score: has(CapabilitySet::SYS_RESOURCE),
+        withheld_capabilities: CapabilitySet::all()
+            .iter_names()
+            .filter(|(_, cap)| !has(*cap))
+            .map(|(name, _)| format!("CAP_{name}"))
+            .collect(),
+        memory_bytes: memory_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        cpus: std::thread::available_parallelism()
+            .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+    }
+}
+
+fn has(capability: CapabilitySet) -> bool {
+    capability_is_in_bounding_set(capability).unwrap_or(false)
+}
+
+/// (mount point, file system type) of each mount.
+fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, &str)> {
+    mountinfo.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        Some((before.split(' ').nth(4)?, after.split(' ').next()?))
+    })
+}
+
+fn is_unified(mountinfo: &str) -> bool {
+    mounts(mountinfo).any(|mount| mount == ("/sys/fs/cgroup", "cgroup2"))
+}
+
+fn v1_controllers(mountinfo: &str) -> Vec<String> {
+    mounts(mountinfo)
+        .filter(|(_, kind)| *kind == "cgroup")
+        .filter_map(|(point, _)| point.strip_prefix("/sys/fs/cgroup/"))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+fn memory_bytes(meminfo: &str) -> u64 {
+    meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(0, |kib| kib.saturating_mul(1024))
+}
+
+/// Addresses of the node, the main one of each family: the source address of a route to the outside, else any that is
+/// not loopback. Nothing is sent, and a node without route or address is fine (invariant 4).
+pub fn addresses() -> Vec<String> {
+    // Addresses for documentation: never reached, but routed like any other.
+    let v4 = source_towards("0.0.0.0:0", "192.0.2.1:9").or_else(|| {
+        let trie = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+        first_local(&trie)
+    });
+    let v6 = source_towards("[::]:0", "[2001:db8::1]:9");
+    [v4, v6]
+        .into_iter()
+        .flatten()
+        .map(|ip| ip.to_string())
+        .collect()
+}
+
+fn source_towards(from: &str, to: &str) -> Option<IpAddr> {
+    let socket = UdpSocket::bind(from).ok()?;
+    socket.connect(to.parse::<SocketAddr>().ok()?).ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
+}
+
+/// The first local address of the kernel's routing trie that is not loopback.
+fn first_local(trie: &str) -> Option<IpAddr> {
+    let mut last = None;
+    for line in trie.lines() {
+        if let Some(address) = line.trim().strip_prefix("|-- ") {
+            last = address.parse::<IpAddr>().ok();
+        } else if line.contains("/32 host LOCAL")
+            && let Some(ip) = last.filter(|ip| !ip.is_loopback())
+        {
+            return Some(ip);
+        }
+    }
+    None
+}
+
+/// P-200, P-207: text of the node's resolv.conf; a stub that answers on a loopback address only is replaced by the
+/// servers behind it, where systemd-resolved tells them.
+pub fn resolv_conf(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    if is_stub(&text) {
+        std::fs::read_to_string(RESOLVED).unwrap_or(text)
+    } else {
+        text
+    }
+}
+
+fn is_stub(text: &str) -> bool {
+    let mut servers = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("nameserver"))
+        .map(str::trim)
+        .peekable();
+    servers.peek().is_some() && servers.all(|server| matches!(server, "127.0.0.53" | "127.0.0.54"))
+}

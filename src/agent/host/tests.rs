@@ -1,0 +1,52 @@
+use super::*;
+
+const HYBRID: &str = "\
+25 1 0:23 / /sys/fs/cgroup ro,nosuid shared:4 - tmpfs tmpfs ro,mode=755
+26 25 0:24 / /sys/fs/cgroup/unified rw shared:5 - cgroup2 cgroup2 rw
+27 25 0:25 / /sys/fs/cgroup/cpu,cpuacct rw shared:6 - cgroup cgroup rw,cpu,cpuacct
+28 25 0:26 / /sys/fs/cgroup/memory rw shared:7 - cgroup cgroup rw,memory
+";
+
+#[test]
+fn hybrid_is_not_unified_and_its_controllers_are_known() {
+    assert!(!is_unified(HYBRID));
+    assert_eq!(v1_controllers(HYBRID), ["cpu,cpuacct", "memory"]);
+    assert!(is_unified(
+        "29 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+    ));
+}
+
+#[test]
+fn memory_is_in_bytes() {
+    assert_eq!(
+        memory_bytes("MemTotal:        2048 kB\nMemFree: 1 kB\n"),
+        2_097_152
+    );
+    assert_eq!(memory_bytes(""), 0);
+}
+
+#[test]
+fn without_a_route_the_first_own_address_counts() {
+    let trie = "\
+Main:
+  +-- 0.0.0.0/0 3 0 5
+     +-- 127.0.0.0/8 2 0 2
+        |-- 127.0.0.1
+           /32 host LOCAL
+     +-- 192.168.4.0/24 2 0 2
+        |-- 192.168.4.0
+           /24 link UNICAST
+        |-- 192.168.4.7
+           /32 host LOCAL
+";
+    assert_eq!(first_local(trie), "192.168.4.7".parse().ok());
+    assert_eq!(first_local(""), None);
+}
+
+#[test]
+fn only_a_resolver_stub_is_replaced() {
+    assert!(is_stub("nameserver 127.0.0.53\noptions edns0\n"));
+    assert!(!is_stub("nameserver 127.0.0.1\n"));
+    assert!(!is_stub("nameserver 127.0.0.53\nnameserver 9.9.9.9\n"));
+    assert!(!is_stub("search lan\n"));
+}

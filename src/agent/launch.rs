@@ -1,0 +1,284 @@
+//! From "start this container" to a bundle on disk and the request for its holder. Reads small files of the image and
+//! writes small files of the pod; waits for nothing.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::host;
+use super::log::chain;
+use super::store::{self, Durability, WriteError};
+use crate::config::Config;
+use crate::holder::proto::{ContainerRecord, CreateContainer, LogSpec, PodRecord, Rootfs};
+use crate::image::{Image, Store, StoreError};
+use crate::network;
+use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts};
+use crate::plan::{self, ImagePresence};
+use crate::pod::StaticPod;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest file name that file systems take.
+const MAX_FILE_NAME: usize = 255;
+
+/// What all launches need.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// Settings.
+    pub config: &'a Config,
+    /// The node.
+    pub node: &'a NodeFacts,
+    /// Images.
+    pub store: &'a Store,
+}
+
+/// One container to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// Its sandbox.
+    pub record: &'a PodRecord,
+    /// The pod as it is wanted now; with a fixed UID it may differ from the record's.
+    pub pod: &'a StaticPod,
+    /// `containers[].name`.
+    pub container: &'a str,
+    /// P-47.
+    pub restart_count: u32,
+    /// Instances that exist; their files are kept.
+    pub existing: &'a [ContainerRecord],
+}
+
+/// Why a container cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The plan was made for another pod.
+    #[error("the pod has no container {0:?}")]
+    NoContainer(String),
+    /// It was removed since the plan looked.
+    #[error("image {0:?} is not in the local store")]
+    NoImage(String),
+    /// The store cannot be read.
+    #[error("read the image")]
+    Store(#[from] StoreError),
+    /// The manifest and the image do not go together.
+    #[error(transparent)]
+    Config(#[from] oci::ConfigError),
+    /// A file of the pod.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// No randomness: never on a supported kernel.
+    #[error("get random bytes for the container id")]
+    Random(#[source] std::io::Error),
+}
+
+impl LaunchError {
+    /// P-153: waiting reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Config(_) | Self::NoContainer(_) => "CreateContainerConfigError",
+            Self::NoImage(_) | Self::Store(_) | Self::Write(_) | Self::Random(_) => {
+                "CreateContainerError"
+            }
+        }
+    }
+    /// For people.
+    pub fn message(&self) -> String {
+        chain(self)
+    }
+}
+
+/// Writes everything the container needs and gives the request that makes it.
+pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, LaunchError> {
+    let container = find(order)?;
+    let name = container.image.as_deref().unwrap_or_default();
+    let image = look_up(ground.store, name)?;
+    let id = new_id()?;
+    let files = write_files(ground, order, &Instance { container, id: &id })?;
+    let cgroup = format!("{}/{id}", order.record.sandbox.pod_cgroup);
+    let launch = oci::launch(ContainerInput {
+        pod: order.pod,
+        container,
+        image: &image.config,
+        passwd: &ground.store.read_file(&image, "etc/passwd")?,
+        group: &ground.store.read_file(&image, "etc/group")?,
+        cgroup_path: Path::new(&cgroup),
+        node: ground.node,
+        files: &files,
+    })?;
+    let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
+    let log = log_spec(ground.config, order, &id);
+    Ok(CreateContainer {
+        name: order.container.to_owned(),
+        restart_count: order.restart_count,
+        hash: plan::container_hash(order.container, name),
+        image: name.to_owned(),
+        image_id: image.id,
+        rootfs,
+        confinement: launch.confinement,
+        log,
+        termination_message: files.termination_message,
+        termination_message_from_logs: container.termination_message_policy.as_deref()
+            == Some("FallbackToLogsOnError"),
+        id,
+    })
+}
+
+fn find<'a>(order: Order<'a>) -> Result<&'a Container, LaunchError> {
+    let containers = order.pod.pod.spec.as_ref().map(|spec| &spec.containers);
+    containers
+        .into_iter()
+        .flatten()
+        .find(|container| container.name == order.container)
+        .ok_or_else(|| LaunchError::NoContainer(order.container.to_owned()))
+}
+
+fn look_up(store: &Store, name: &str) -> Result<Image, LaunchError> {
+    let missing = || LaunchError::NoImage(name.to_owned());
+    match store.presence(name) {
+        ImagePresence::Present(id) => store.image(&id)?.ok_or_else(missing),
+        ImagePresence::Absent | ImagePresence::InvalidName(_) => Err(missing()),
+    }
+}
+
+/// 64 hex digits.
+fn new_id() -> Result<String, LaunchError> {
+    let mut bytes = [0_u8; 32];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| LaunchError::Random(error.into()))?;
+    let mut id = String::with_capacity(64);
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    Ok(id)
+}
+
+/// An instance in the making.
+struct Instance<'a> {
+    container: &'a Container,
+    id: &'a str,
+}
+
+/// P-187, P-190, P-208: rewritten at each start, in place, since other containers have them mounted.
+fn write_files(
+    ground: Ground<'_>,
+    order: Order<'_>,
+    instance: &Instance<'_>,
+) -> Result<ManagedFiles, LaunchError> {
+    let pod = order.pod;
+    let node = &ground.config.node_name;
+    let dir = ground.config.paths.pod(&pod.uid);
+    store::make_dir(&dir)?;
+
+    let is_host_network = order.record.sandbox.host_network;
+    let node_hosts = if is_host_network {
+        std::fs::read_to_string("/etc/hosts").unwrap_or_default()
+    } else {
+        String::new()
+    };
+    let pod_ips: &[String] = if is_host_network {
+        &ground.node.host_ips
+    } else {
+        &[]
+    };
+    let hosts = dir.join("etc-hosts");
+    let text = network::hosts_file(pod, node, &node_hosts, pod_ips);
+    store::rewrite(&hosts, text.as_bytes(), 0o644)?;
+
+    let hostname = dir.join("hostname");
+    let text = format!("{}\n", network::hostname(pod, node));
+    store::rewrite(&hostname, text.as_bytes(), 0o644)?;
+
+    let resolv_conf = dir.join("resolv.conf");
+    let text = network::resolv_conf(pod, &host::resolv_conf(&ground.config.resolv_conf));
+    store::rewrite(&resolv_conf, text.as_bytes(), 0o644)?;
+
+    Ok(ManagedFiles {
+        hosts: Some(hosts),
+        hostname: Some(hostname),
+        resolv_conf: Some(resolv_conf),
+        termination_message: termination_file(&dir, order, instance)?,
+        shm: ground.config.paths.holder(&pod.uid).shm(),
+    })
+}
+
+/// P-170: a fresh file per instance, writable for whatever user the container runs as. Those of instances that are
+/// forgotten go.
+fn termination_file(
+    pod_dir: &Path,
+    order: Order<'_>,
+    instance: &Instance<'_>,
+) -> Result<Option<PathBuf>, LaunchError> {
+    let path = instance.container.termination_message_path.as_deref();
+    if path.is_none_or(str::is_empty) {
+        return Ok(None);
+    }
+    let dir = pod_dir.join("containers").join(order.container);
+    store::make_dir(&dir)?;
+    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_kept = |old: &ContainerRecord| old.id.starts_with(&*name.to_string_lossy());
+        if !order.existing.iter().any(is_kept) {
+            // Still there next time if it fails now.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    let file = dir.join(instance.id.get(..8).unwrap_or(instance.id));
+    store::rewrite(&file, b"", 0o666)?;
+    Ok(Some(file))
+}
+
+fn write_bundle(
+    ground: Ground<'_>,
+    pod: &StaticPod,
+    id: &str,
+    (image, launch): (&Image, &Launch),
+) -> Result<Rootfs, LaunchError> {
+    let writable = ground.config.paths.writable_layer(&pod.uid, id);
+    store::make_dir(&writable.join("upper"))?;
+    store::make_dir(&writable.join("work"))?;
+    let bundle = ground.config.paths.holder(&pod.uid).bundle(id);
+    store::make_dir(&bundle)?;
+    let path = bundle.join("config.json");
+    let json = serde_json::to_vec(&launch.spec).map_err(|error| WriteError {
+        path: path.clone(),
+        source: error.into(),
+    })?;
+    store::write_atomic(&path, &json, Durability::Process)?;
+    let process = launch.spec.process().as_ref();
+    let user = process.map(|process| process.user());
+    Ok(Rootfs {
+        lower: image.layers.clone(),
+        writable,
+        cwd: process.map_or_else(|| "/".into(), |process| process.cwd().clone()),
+        uid: user.map_or(0, oci_spec::runtime::User::uid),
+        gid: user.map_or(0, oci_spec::runtime::User::gid),
+    })
+}
+
+/// G-1…G-3.
+fn log_spec(config: &Config, order: Order<'_>, id: &str) -> LogSpec {
+    let pod = order.pod;
+    let dir = config
+        .paths
+        .pod_logs(pod.namespace(), pod.name(), &pod.uid)
+        .join(order.container);
+    let subject = format!("{}_{}_{}", pod.name(), pod.namespace(), order.container);
+    LogSpec {
+        file: dir.join(format!("{}.log", order.restart_count)),
+        link: config
+            .paths
+            .container_log_links()
+            .join(link_name(&subject, id)),
+        max_size: config.container_log_max_size,
+        max_files: config.container_log_max_files,
+    }
+}
+
+/// G-3: `<pod>_<ns>_<container>-<id>.log`, cut before the dash so that the whole is a file name.
+fn link_name(subject: &str, id: &str) -> String {
+    let room = MAX_FILE_NAME.saturating_sub(id.len() + "-.log".len());
+    let cut = subject.floor_char_boundary(room);
+    format!("{}-{id}.log", &subject[..cut])
+}

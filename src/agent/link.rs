@@ -1,0 +1,240 @@
+//! One task per holder: starts or adopts it, talks to it, notices its death. It decides nothing.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use async_channel::{Receiver, Sender};
+use futures_lite::{AsyncReadExt, FutureExt};
+use smol::{Async, Timer};
+
+use super::child::watch;
+use super::news::{Fact, News, SandboxId};
+use crate::config::HolderPaths;
+use crate::holder::client::{ClientError, HolderConnection};
+use crate::holder::proto::{FromHolder, ProcessId, ToHolder};
+use crate::sys;
+
+/// A holder that is not ready after this never will be; generous for a busy device.
+const READY_DEADLINE: Duration = Duration::from_secs(30);
+/// Pause before connecting again to a holder that closed the connection but lives.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// Longest first line read from a holder.
+const MAX_READY_LINE: usize = 4096;
+
+/// Where a holder comes from.
+#[derive(Debug)]
+pub enum Seed {
+    /// To be started by us; we are its parent and reap it.
+    Spawn,
+    /// Started by an earlier agent; init reaps it.
+    Adopt(OwnedFd),
+}
+
+/// The ends a link works with.
+#[derive(Debug)]
+pub struct Link {
+    /// Which sandbox.
+    pub id: SandboxId,
+    /// Its files.
+    pub paths: HolderPaths,
+    /// What to ask it.
+    pub requests: Receiver<ToHolder>,
+    /// Where to tell.
+    pub news: Sender<News>,
+}
+
+/// A holder process that is watched.
+struct Watched {
+    pidfd: Async<OwnedFd>,
+    /// None when it is not our child.
+    child: Option<Child>,
+}
+
+/// A pidfd of a holder that an earlier agent started, if that very process still lives.
+pub fn adopt(process: ProcessId) -> io::Result<OwnedFd> {
+    sys::process::pidfd_open(process)
+}
+
+impl Link {
+    /// Runs until the holder is dead; the last word is [`Fact::Died`] or [`Fact::NeverCame`].
+    pub async fn run(self, seed: Seed) {
+        let fact = match self.arrive(seed).await {
+            Ok(mut holder) => {
+                self.talk_until_death(&holder).await;
+                holder.reap();
+                Fact::Died
+            }
+            Err(why) => Fact::NeverCame(why),
+        };
+        self.tell(fact).await;
+    }
+
+    async fn tell(&self, fact: Fact) {
+        // The loop is gone only when the process ends.
+        let _ = self.news.send(News::Holder(self.id.clone(), fact)).await;
+    }
+
+    async fn arrive(&self, seed: Seed) -> Result<Watched, String> {
+        match seed {
+            Seed::Adopt(pidfd) => Ok(Watched {
+                pidfd: Async::new(pidfd).map_err(|e| format!("watch the holder: {e}"))?,
+                child: None,
+            }),
+            Seed::Spawn => {
+                let mut child = spawn(&self.paths).map_err(|e| format!("start the holder: {e}"))?;
+                let outcome = match child.stdout.take() {
+                    Some(stdout) => ready(stdout).await,
+                    None => Err("start the holder: no pipe".to_owned()),
+                };
+                let pidfd = watch(&child).map_err(|e| format!("watch the holder: {e}"));
+                match outcome.and(pidfd) {
+                    Ok(pidfd) => Ok(Watched {
+                        pidfd,
+                        child: Some(child),
+                    }),
+                    Err(why) => {
+                        end(child).await;
+                        Err(why)
+                    }
+                }
+            }
+        }
+    }
+
+    async fn talk_until_death(&self, holder: &Watched) {
+        let death = async {
+            // An error means the pidfd is of no use; the connection's end tells then, and the pass after it looks.
+            let _ = holder.pidfd.readable().await;
+        };
+        let talk = async {
+            loop {
+                // Closed, or broken: connect again. A holder that merely hangs keeps its connection.
+                let _ = self.converse().await;
+                Timer::after(RECONNECT_PAUSE).await;
+            }
+        };
+        death.or(talk).await;
+    }
+
+    /// One connection, until it breaks.
+    async fn converse(&self) -> Result<(), ClientError> {
+        let connection = HolderConnection::connect(&self.paths)?;
+        let connection = Async::new(connection).map_err(ClientError::Transport)?;
+        self.listen(&connection).or(self.ask(&connection)).await
+    }
+
+    async fn listen(&self, connection: &Async<HolderConnection>) -> Result<(), ClientError> {
+        loop {
+            match connection.get_ref().recv() {
+                Ok((FromHolder::State(state), _)) => self.tell(Fact::State(state)).await,
+                Ok((FromHolder::Reply { id, reply }, _)) => {
+                    self.tell(Fact::Reply { id, reply }).await;
+                }
+                // We start no execs.
+                Ok((FromHolder::ExecExited { .. }, _)) => {}
+                Err(error) if error.would_block() => {
+                    connection
+                        .readable()
+                        .await
+                        .map_err(ClientError::Transport)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn ask(&self, connection: &Async<HolderConnection>) -> Result<(), ClientError> {
+        while let Ok(request) = self.requests.recv().await {
+            loop {
+                match connection.get_ref().send(&request, &[]) {
+                    Ok(()) => break,
+                    Err(error) if error.would_block() => {
+                        connection
+                            .writable()
+                            .await
+                            .map_err(ClientError::Transport)?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        // The sandbox was forgotten; death ends the link.
+        futures_lite::future::pending().await
+    }
+}
+
+impl Watched {
+    fn reap(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Dead already: this does not wait.
+            let _ = child.wait();
+        }
+    }
+}
+
+fn spawn(paths: &HolderPaths) -> io::Result<Child> {
+    // Panics of the holder land beside its state: small, and gone with it.
+    let words = File::create(paths.dir().join("holder.err"))?;
+    Command::new("/proc/self/exe")
+        .arg("holder")
+        .arg(paths.dir())
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(words)
+        .spawn()
+}
+
+/// Waits for the `ready` line.
+async fn ready(stdout: ChildStdout) -> Result<(), String> {
+    let line = async {
+        first_line(stdout)
+            .await
+            .map_err(|e| format!("hear from the holder: {e}"))
+    };
+    let late = async {
+        Timer::after(READY_DEADLINE).await;
+        let seconds = READY_DEADLINE.as_secs();
+        Err(format!("the holder was not ready within {seconds} s"))
+    };
+    let line = line.or(late).await?;
+    match line.trim() {
+        "ready" => Ok(()),
+        "" => Err("the holder ended before it was ready".to_owned()),
+        other => Err(other.strip_prefix("error: ").unwrap_or(other).to_owned()),
+    }
+}
+
+async fn first_line(stdout: ChildStdout) -> io::Result<String> {
+    let mut stdout = Async::new(stdout)?;
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 256];
+    while !bytes.contains(&b'\n') && bytes.len() < MAX_READY_LINE {
+        match stdout.read(&mut chunk).await? {
+            0 => break,
+            n => bytes.extend_from_slice(chunk.get(..n).unwrap_or_default()),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Ends a holder that did not come up, and reaps it.
+async fn end(mut child: Child) {
+    let _ = child.kill();
+    if let Ok(pidfd) = watch(&child) {
+        let _ = pidfd.readable().await;
+    }
+    let _ = child.wait();
+}
+
+/// What a dead holder said last, for the log.
+pub fn last_words(paths: &HolderPaths) -> Option<String> {
+    let text = std::fs::read(paths.dir().join("holder.err")).ok()?;
+    let text = String::from_utf8_lossy(text.get(..MAX_READY_LINE).unwrap_or(&text)).into_owned();
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}

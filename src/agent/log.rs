@@ -1,0 +1,105 @@
+//! One line per happening on stderr. Levels (style rule 13): error = a person must act; warn = degraded, we go on;
+//! info = a pod or container changed state.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// How much a line matters, as syslog numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// A person must act.
+    Error,
+    /// Degraded, we go on.
+    Warn,
+    /// A pod or container changed state.
+    Info,
+}
+
+impl Level {
+    fn number(self) -> u8 {
+        match self {
+            Self::Error => 3,
+            Self::Warn => 4,
+            Self::Info => 6,
+        }
+    }
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error: ",
+            Self::Warn => "warning: ",
+            Self::Info => "",
+        }
+    }
+}
+
+/// Writes lines, with `<N>` prefixes when stderr is the journal.
+#[derive(Debug, Clone, Copy)]
+pub struct Log {
+    journal: bool,
+}
+
+impl Log {
+    /// Looks at `JOURNAL_STREAM`.
+    pub fn from_env() -> Self {
+        Self {
+            journal: std::env::var_os("JOURNAL_STREAM").is_some(),
+        }
+    }
+    /// Degraded, we go on.
+    pub fn warn(self, text: impl Display) {
+        self.line(Level::Warn, text);
+    }
+    /// A pod or container changed state.
+    pub fn info(self, text: impl Display) {
+        self.line(Level::Info, text);
+    }
+    /// A person must act.
+    pub fn error(self, text: impl Display) {
+        self.line(Level::Error, text);
+    }
+
+    fn line(self, level: Level, text: impl Display) {
+        let line = format_line(self.journal, level, &text.to_string());
+        // Nobody reads stderr any more: supervising goes on.
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+/// Control characters would let a manifest or a container forge lines.
+fn format_line(journal: bool, level: Level, text: &str) -> String {
+    let text: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if journal {
+        format!("<{}>{text}\n", level.number())
+    } else {
+        format!("{}{text}\n", level.word())
+    }
+}
+
+/// An error with its causes, as one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_cannot_be_forged() {
+        assert_eq!(
+            format_line(true, Level::Warn, "a\n<0>b"),
+            "<4>a <0>b\n".to_owned()
+        );
+        assert_eq!(format_line(false, Level::Error, "a"), "error: a\n");
+    }
+}

@@ -1,0 +1,123 @@
+//! The only writer of state files. A reader sees the old content or the new one, never a mixture.
+//!
+//! Invariant 6: what must outlive a power cut is synced, but nothing on the path to a pod's start waits for that. So the
+//! records of pods are renamed into place at once and synced a moment later, off the loop ([`sync`]).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+#[cfg(test)]
+mod tests;
+
+/// How much a written file must survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of this process: renamed only. For the run directory, and for what [`sync`] is called on later.
+    Process,
+    /// A power cut: the file is synced before the rename and its directory after.
+    PowerCut,
+}
+
+/// A file or directory could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("write {path}")]
+pub struct WriteError {
+    /// Which one.
+    pub path: PathBuf,
+    /// Cause.
+    #[source]
+    pub source: io::Error,
+}
+
+impl WriteError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self { path, source }
+    }
+}
+
+/// Replaces `path` (mode 0600) with `bytes`. One writer per path: the temporary name is fixed, so that a crash leaves at
+/// most one stray file, which the next write takes over.
+pub fn write_atomic(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), WriteError> {
+    replace(path, bytes, durability).map_err(WriteError::at(path))
+}
+
+fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    let temporary = temporary(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(bytes)?;
+    match durability {
+        Durability::Process => std::fs::rename(&temporary, path),
+        Durability::PowerCut => {
+            file.sync_all()?;
+            std::fs::rename(&temporary, path)?;
+            sync_parent(path)
+        }
+    }
+}
+
+fn temporary(path: &Path) -> io::Result<PathBuf> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(".tmp");
+    Ok(path.with_file_name(hidden))
+}
+
+/// Rewrites a file in place with this mode: for files that are bind-mounted into running containers, whose mounts a
+/// rename would cut off.
+pub fn rewrite(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+    let written = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(path)?;
+        // The umask has no say here.
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)
+    };
+    written().map_err(WriteError::at(path))
+}
+
+/// Makes a directory and its parents, as the umask has it; an existing one keeps the modes its owner gave it.
+pub fn make_dir(path: &Path) -> Result<(), WriteError> {
+    std::fs::create_dir_all(path).map_err(WriteError::at(path))
+}
+
+/// Makes a directory that is root's alone (0700), whatever it was before.
+pub fn make_private_dir(path: &Path) -> Result<(), WriteError> {
+    make_dir(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+        .map_err(WriteError::at(path))
+}
+
+/// Makes files that were renamed into place durable, with their directory entries. Missing ones are fine: they were
+/// removed meanwhile. Blocks on the disk: call it off the loop.
+pub fn sync(paths: &[PathBuf]) -> Result<(), WriteError> {
+    for path in paths {
+        match File::open(path).and_then(|file| file.sync_all()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.map_err(WriteError::at(path))?,
+        }
+        sync_parent(path).map_err(WriteError::at(path))?;
+    }
+    Ok(())
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,272 @@
+//! The agent as a process: manifests in, containers out, and crashes that nobody notices. Real holders, real
+//! libcontainer, real cgroups.
+
+mod support {
+    pub mod agent;
+    pub mod images;
+}
+
+use support::agent::{TestAgent, can_run, container, wait_for};
+
+/// A pod whose only container runs this shell script.
+fn manifest(name: &str, script: &str) -> String {
+    with_policy(name, script, "Always")
+}
+
+fn with_policy(name: &str, script: &str, policy: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  hostNetwork: true
+  restartPolicy: {policy}
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, {script:?}]
+"
+    )
+}
+
+const SLEEP: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
+
+#[test]
+fn a_manifest_becomes_a_container_that_is_replaced_and_removed() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", &format!("echo one; {SLEEP}")));
+    let first = agent.wait_until_running("web");
+    wait_for("its output", || {
+        agent.logs("web", "main").contains("one").then_some(())
+    });
+
+    agent.put("web.yaml", &manifest("web", &format!("echo two; {SLEEP}")));
+    wait_for("the new container", || {
+        let status = agent.pod("web").and_then(|pod| container(&pod).cloned())?;
+        let is_new = status.container_id != first.container_id;
+        (is_new && status.state?.running.is_some()).then_some(())
+    });
+    wait_for("its output", || {
+        agent.logs("web", "main").contains("two").then_some(())
+    });
+
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert!(agent.container_pids().is_empty());
+    agent.client().stop().unwrap();
+    assert_eq!(agent.wait_for_end(), Some(0));
+    assert!(!agent.paths.api_socket().exists());
+}
+
+#[test]
+fn a_killed_agent_leaves_every_process_alone() {
+    if !can_run() {
+        return;
+    }
+    let rounds = if std::env::var_os("VETCH_TEST_FULL").is_some() {
+        100
+    } else {
+        5
+    };
+    let mut agent = TestAgent::start();
+    let count = "i=0; while :; do echo line $i; i=$((i+1)); sleep 0.05; done";
+    agent.put("count.yaml", &manifest("count", count));
+    agent.put("sleep.yaml", &manifest("sleep", SLEEP));
+    let counter = agent.wait_until_running("count");
+    let sleeper = agent.wait_until_running("sleep");
+    for _ in 0..rounds {
+        agent.kill();
+        agent.spawn();
+    }
+    assert_eq!(agent.wait_until_running("count"), counter);
+    assert_eq!(agent.wait_until_running("sleep"), sleeper);
+
+    let log = agent.logs("count", "main");
+    let numbers: Vec<u32> = log
+        .lines()
+        .filter_map(|line| line.rsplit_once("line ")?.1.parse().ok())
+        .collect();
+    let expected: Vec<u32> = (0..).take(numbers.len()).collect();
+    assert_eq!(numbers, expected, "no line is lost or doubled");
+}
+
+#[test]
+fn an_exit_without_an_agent_is_accounted_for() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    let script = format!("{SLEEP}; exit 3");
+    agent.put(
+        "web.yaml",
+        &manifest("web", &script.replace("exit 0", "exit 3")),
+    );
+    agent.wait_until_running("web");
+    let pids = agent.container_pids();
+    agent.kill();
+    let init = pids.iter().copied().min().unwrap();
+    let pid = rustix::process::Pid::from_raw(init).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    wait_for("the container ended", || {
+        agent.container_pids().is_empty().then_some(())
+    });
+    agent.spawn();
+    let status = agent.wait_for_pod("web", |pod| {
+        let status = container(pod)?.clone();
+        (status.restart_count == 1).then_some(status)
+    });
+    let last = status.last_state.unwrap().terminated.unwrap();
+    assert_eq!((last.exit_code, last.reason.as_deref()), (3, Some("Error")));
+}
+
+#[test]
+fn what_changed_while_the_agent_was_away_is_done_when_it_comes_back() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("gone.yaml", &manifest("gone", SLEEP));
+    agent.put("edited.yaml", &manifest("edited", SLEEP));
+    agent.wait_until_running("gone");
+    let old = agent.wait_until_running("edited");
+    agent.kill();
+    agent.remove("gone.yaml");
+    agent.put(
+        "edited.yaml",
+        &manifest("edited", &format!("echo new; {SLEEP}")),
+    );
+    agent.spawn();
+    wait_for("one pod is gone, one is new", || {
+        let status = agent
+            .pod("edited")
+            .and_then(|pod| container(&pod).cloned())?;
+        let is_new = status.container_id != old.container_id;
+        let is_done = is_new && status.state?.running.is_some() && agent.pod("gone").is_none();
+        is_done.then_some(())
+    });
+    let pods = agent.client().pods().unwrap();
+    assert_eq!(pods.len(), 1, "exactly one copy: {pods:#?}");
+}
+
+#[test]
+fn after_a_reboot_everything_starts_but_finished_jobs() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    agent.put("job.yaml", &with_policy("job", "echo done", "Never"));
+    let before = agent.wait_until_running("web");
+    let is_finished = |pod: &k8s_openapi::api::core::v1::Pod| {
+        let phase = pod.status.as_ref()?.phase.clone()?;
+        (phase == "Succeeded").then_some(())
+    };
+    agent.wait_for_pod("job", is_finished);
+    agent.reboot();
+    agent.spawn();
+    let after = wait_for("the pod is back", || {
+        let status = agent.pod("web").and_then(|pod| container(&pod).cloned())?;
+        let is_new = status.container_id != before.container_id;
+        (is_new && status.state.as_ref()?.running.is_some()).then_some(status)
+    });
+    assert_eq!(after.restart_count, 1, "counts go on");
+    agent.wait_for_pod("job", is_finished);
+    assert_eq!(agent.logs("job", "main").matches("done").count(), 1);
+}
+
+#[test]
+fn a_dead_holder_makes_the_pod_anew() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    let before = agent.wait_until_running("web");
+    agent.kill_holders();
+    wait_for("a new container", || {
+        let status = agent.pod("web").and_then(|pod| container(&pod).cloned())?;
+        let is_new = status.container_id != before.container_id;
+        (is_new && status.state?.running.is_some()).then_some(())
+    });
+    let events = agent.client().events().unwrap();
+    let reasons: Vec<_> = events.iter().map(|r| r.event.reason.as_str()).collect();
+    assert!(reasons.contains(&"SandboxChanged"), "{reasons:?}");
+}
+
+#[test]
+fn a_second_agent_names_the_first() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let second = agent.command().output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let words = String::from_utf8(second.stderr).unwrap();
+    assert!(words.contains(&agent.pid().to_string()), "{words}");
+    assert!(agent.client().status().is_ok());
+}
+
+#[test]
+fn an_agent_that_is_told_to_end_leaves_its_pods() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    agent.wait_until_running("web");
+    let pids = agent.container_pids();
+    assert_eq!(agent.terminate(), Some(0));
+    assert_eq!(agent.container_pids(), pids);
+}
+
+#[test]
+fn a_broken_manifest_keeps_its_last_good_pod_over_a_restart() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    let before = agent.wait_until_running("web");
+    agent.put(
+        "web.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: [\n",
+    );
+    wait_for("the problem is known", || {
+        let status = agent.client().status().ok()?;
+        status.files.iter().any(|file| file.held).then_some(())
+    });
+    agent.kill();
+    agent.spawn();
+    wait_for("it is known again", || {
+        let status = agent.client().status().ok()?;
+        status.files.iter().any(|file| file.held).then_some(())
+    });
+    assert_eq!(agent.wait_until_running("web"), before);
+}
+
+#[test]
+fn an_image_that_comes_later_wakes_the_pod() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::prepare();
+    agent.spawn();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    agent.wait_for_pod("web", |pod| {
+        let waiting = container(pod)?.state.as_ref()?.waiting.as_ref()?;
+        waiting
+            .reason
+            .as_deref()?
+            .starts_with("ErrImage")
+            .then_some(())
+    });
+    let elsewhere = tempfile::tempdir().unwrap();
+    let archive = support::images::busybox_archive(elsewhere.path());
+    std::fs::copy(archive, agent.paths.images_import().join("busybox.tar")).unwrap();
+    agent.wait_until_running("web");
+}
