@@ -106,10 +106,20 @@ pub(super) fn sandbox_failed(problem: &StartProblem) -> Announcement {
     )
 }
 
+/// The holder drops log lines. The pod runs on.
+pub(super) fn logs_dropped(trouble: &str) -> Announcement {
+    Announcement::warning(
+        format!("LogsDropped {trouble}"),
+        "LogsDropped",
+        format!("Log lines are being dropped: {trouble}"),
+    )
+}
+
 /// D-10: the remarks about a document, once for each document.
 pub(super) fn ignored_fields(view: &PodView<'_>, memory: &mut PodHistory) -> Option<Event> {
     let hash = &view.pod.document_hash;
-    if memory.announced_document.as_ref() == Some(hash) {
+    let is_wanted = view.world.desired.contains_key(view.uid);
+    if !is_wanted || memory.announced_document.as_ref() == Some(hash) {
         return None;
     }
     memory.announced_document = Some(hash.clone());

@@ -68,7 +68,7 @@ pub(super) fn run(
         creating,
         removing,
         leaving,
-        ..
+        log_trouble,
     }) = state
     else {
         return;
@@ -78,7 +78,15 @@ pub(super) fn run(
             .push(view.note("its holder is leaving; a new one follows"));
         return;
     }
-    memory.announced = None;
+    match log_trouble {
+        Some(trouble) => {
+            out.notes
+                .push(view.note(format!("log lines are being dropped: {trouble}")));
+            let news = events::logs_dropped(trouble);
+            events::announce(view, &mut memory.announced, &news, out);
+        }
+        None => memory.announced = None,
+    }
     stop_outdated(view, memory, records, out);
     remove_surplus(view, records, removing, out);
     memory

@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
 use super::{Action, PodHistory, SandboxState, StartProblem, backoff, events, notes};
 use crate::holder::proto::{ContainerRecord, InstanceState};
-use crate::pod::PodUid;
+use crate::pod::{PodUid, StaticPod};
 
 /// P-78: the holder waits at least this long before SIGKILL.
 const GRACE_FLOOR_MS: u64 = 2000;
@@ -41,12 +41,13 @@ pub(super) fn obstacle<'a>(view: &PodView<'a>) -> Option<Obstacle<'a>> {
 }
 
 fn old_pod<'a>(view: &PodView<'a>) -> Option<&'a PodUid> {
-    let full_name = view.pod.full_name();
+    let same_name =
+        |pod: &StaticPod| pod.name() == view.pod.name() && pod.namespace() == view.pod.namespace();
     view.world
         .observed
         .sandboxes
         .iter()
-        .find(|(uid, sandbox)| *uid != view.uid && sandbox.record.pod.full_name() == full_name)
+        .find(|(uid, sandbox)| *uid != view.uid && same_name(&sandbox.record.pod))
         .map(|(uid, _)| uid)
 }
 
