@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fixtures::{pod, uid, with_image};
-use super::sim::{Luck, World};
+use super::sim::World;
+use super::sim_node::Luck;
 use crate::plan::{Action, ImagePresence};
 use crate::pod::StaticPod;
 
