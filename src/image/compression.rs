@@ -6,8 +6,8 @@ use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Largest zstd window in bytes: what the decoder may hold in memory. `zstd -19` needs 8 MiB.
-pub const MAX_ZSTD_WINDOW: u64 = 8 << 20;
+/// Largest zstd window in bytes: what the decoder may hold in memory. `zstd -19` needs 8 MiB, the best level of BuildKit 32.
+pub const MAX_ZSTD_WINDOW: u64 = 32 << 20;
 
 /// Decompresses what is read through it.
 pub enum Decoder<R: BufRead> {

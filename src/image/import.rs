@@ -15,7 +15,7 @@ use super::record::{self, Pin, Record};
 use super::tar_stream::Input;
 use super::unpack::{UnpackError, unpack};
 use super::writer::Writer;
-use super::{Store, StoreError, remove};
+use super::{Store, StoreError, lookup, remove};
 use crate::pod::image_ref::ImageRef;
 
 /// Bytes read from an archive at once.
@@ -100,10 +100,15 @@ pub fn import(
     options: &ImportOptions,
 ) -> Result<ImportReport, ImportError> {
     let writer = store.lock()?;
-    import_locked(&writer, source, options)
+    let outcome = import_locked(&writer, source, options);
+    // Also after a failure: what it left must not take the space of the next try.
+    let tidied = writer.clean().and_then(|()| writer.sweep());
+    let report = outcome?;
+    tidied?;
+    Ok(report)
 }
 
-/// [`import`] for who has the lock.
+/// [`import`] for who has the lock, and tidies up.
 pub(super) fn import_locked(
     writer: &Writer<'_>,
     source: &Path,
@@ -124,12 +129,15 @@ pub(super) fn import_locked(
         options,
         report: ImportReport::default(),
     };
-    for image in found {
-        import.image(image)?;
+    // All layers first: an archive is visible as a whole, or not at all.
+    let new_layers = found
+        .iter()
+        .map(|image| import.layers(image))
+        .collect::<Result<Vec<usize>, _>>()?;
+    for (image, new_layers) in found.into_iter().zip(new_layers) {
+        import.image(image, new_layers)?;
     }
-    let report = import.report;
-    writer.sweep()?;
-    Ok(report)
+    Ok(import.report)
 }
 
 struct Import<'a> {
@@ -142,14 +150,19 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn image(&mut self, found: Found) -> Result<(), ImportError> {
-        let mut new_layers = 0;
+    /// Unpacks what is missing and says how many layers that was.
+    fn layers(&mut self, found: &Found) -> Result<usize, ImportError> {
+        let mut new = 0;
         for layer in &found.layers {
             if !self.writer.store.layer_fs(&layer.diff_id).is_dir() {
                 self.layer(layer)?;
-                new_layers += 1;
+                new += 1;
             }
         }
+        Ok(new)
+    }
+
+    fn image(&mut self, found: Found, new_layers: usize) -> Result<(), ImportError> {
         let layers = found.layers.len();
         let names = self.names(&found.names);
         let record = self.record(found)?;
@@ -244,11 +257,18 @@ impl Import<'_> {
         digests.extend(found.digests);
         pins.extend(self.options.pin.clone());
         // A layer that occurs twice hides its lower copy completely, and overlayfs refuses to have one directory twice.
+        // Nor does overlayfs look whether a layer's root is opaque: what lies below such a layer is left out here.
         let mut layers: Vec<Digest> = Vec::new();
         for layer in found.layers.into_iter().rev() {
             if !layers.contains(&layer.diff_id) {
                 layers.push(layer.diff_id);
             }
+        }
+        if let Some(last) = layers
+            .iter()
+            .position(|l| lookup::is_opaque(&store.layer_fs(l)))
+        {
+            layers.truncate(last + 1);
         }
         let mut size = 0u64;
         for layer in &layers {

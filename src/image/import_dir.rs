@@ -93,6 +93,8 @@ pub fn run(store: &Store, dir: &Path) -> Result<DirReport, StoreError> {
             report.imported.push((name, imported));
         }
     }
+    writer.clean()?;
+    writer.sweep()?;
     for name in entries(dir)? {
         let error = outcome(store, &name).and_then(|known| known.error);
         report.failures.extend(error.map(|error| (name, error)));

@@ -42,6 +42,11 @@ pub fn read_file(layers: &[PathBuf], path: &str) -> Result<String, StoreError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Does this layer hide everything below it?
+pub fn is_opaque(layer: &Path) -> bool {
+    open_dir(CWD, layer.as_os_str().as_encoded_bytes()).is_ok_and(|dir| is_marked_opaque(&dir))
+}
+
 fn resolve(layers: &[PathBuf], path: &str) -> rustix::io::Result<Option<File>> {
     let root = || {
         layers
@@ -88,7 +93,7 @@ fn look_up(here: &[OwnedFd], name: &[u8]) -> rustix::io::Result<Found> {
         let kind = file_type(&stat);
         if kind == FileType::Directory {
             let dir = open_dir(layer.as_fd(), name)?;
-            let opaque = is_opaque(&dir);
+            let opaque = is_marked_opaque(&dir);
             dirs.push(dir);
             if opaque {
                 break;
@@ -121,7 +126,7 @@ fn found_at(layer: &OwnedFd, name: &[u8], kind: FileType) -> rustix::io::Result<
     Ok(Found::File(file.into()))
 }
 
-fn is_opaque(dir: &OwnedFd) -> bool {
+fn is_marked_opaque(dir: &OwnedFd) -> bool {
     let mut value = [0u8; 1];
     rustix::fs::fgetxattr(dir, OPAQUE_XATTR, &mut value).is_ok_and(|length| length == 1)
         && value == *b"y"

@@ -191,18 +191,20 @@ impl Store {
 
     /// The record of the image with this name, id or unambiguous beginning of an id (at least 6 digits).
     pub fn find(&self, name: &str) -> Result<Option<Record>, StoreError> {
+        if let Some(id) = name.parse().ok().and_then(|r| self.resolve(&r)) {
+            return record::read(&self.record_path(&id));
+        }
         let hex = name.strip_prefix("sha256:").unwrap_or(name);
-        if hex.len() >= 6 && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-            let mut matching: Vec<_> = self.records()?;
-            matching.retain(|record| record.id.hex().starts_with(hex));
-            if matching.len() == 1 {
-                return Ok(matching.pop());
-            }
+        if hex.len() < 6 {
+            return Ok(None);
         }
-        match name.parse().ok().and_then(|r| self.resolve(&r)) {
-            Some(id) => record::read(&self.record_path(&id)),
-            None => Ok(None),
-        }
+        let mut matching = self.records()?;
+        matching.retain(|record| record.id.hex().starts_with(hex));
+        Ok(if matching.len() == 1 {
+            matching.pop()
+        } else {
+            None
+        })
     }
 
     /// A digest is looked up alone: the same content has the same digest under every name.

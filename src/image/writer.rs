@@ -99,7 +99,7 @@ impl Store {
 
 impl Writer<'_> {
     /// Empties `staging` and `trash`, and removes half-written files.
-    fn clean(&self) -> Result<(), StoreError> {
+    pub(super) fn clean(&self) -> Result<(), StoreError> {
         remove::empty_dir(&self.store.staging_dir())?;
         remove::empty_dir(&self.store.trash_dir())?;
         for dir in [
@@ -195,8 +195,13 @@ impl Writer<'_> {
         let store = self.store;
         let mut wanted = BTreeSet::new();
         for name in record::list(&store.records_dir())? {
-            let record: Option<Record> = record::read(&store.records_dir().join(name))?;
-            wanted.extend(record.into_iter().flat_map(|record| record.layers));
+            match record::read::<Record>(&store.records_dir().join(name)) {
+                Ok(record) => wanted.extend(record.into_iter().flat_map(|record| record.layers)),
+                Err(e) => {
+                    tracing::warn!("image store: {e}: layers without image stay");
+                    return Ok(());
+                }
+            }
         }
         for name in record::list(&store.layers_dir())? {
             let known =
