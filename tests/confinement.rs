@@ -23,11 +23,15 @@ fn run(context: &str, script: &str) -> Vec<String> {
     sandbox.log(&id).lines().map(str::to_owned).collect()
 }
 
-/// The fields of /proc/self/status that are about rights.
+/// The fields of /proc/self/status in a container.
 fn status(context: &str) -> HashMap<String, String> {
     let lines = run(context, "cat /proc/self/status");
-    let fields = lines.iter().filter_map(|line| line.split_once(':'));
-    fields
+    fields(lines.iter().map(String::as_str))
+}
+
+fn fields<'a>(lines: impl Iterator<Item = &'a str>) -> HashMap<String, String> {
+    lines
+        .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect()
 }
@@ -173,5 +177,56 @@ fn fixed_mounts_are_what_they_should_be() {
             options.split(',').any(|known| known == option),
             "{target}: {options}"
         );
+    }
+}
+
+#[test]
+fn a_container_sees_its_own_cgroup_and_cannot_change_it() {
+    if !can_run() {
+        return;
+    }
+    let lines = run(
+        "",
+        "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/pids/cgroup.procs; do \
+         test -f $f || continue; \
+         echo own $(cat $f | head -n 1); \
+         (echo 1 > $f) 2>&1; \
+         done; true",
+    );
+    // Its own process, by the number it has in its own namespace.
+    assert_eq!(
+        lines.first().map(String::as_str),
+        Some("own 1"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("Read-only file system"), "{lines:?}");
+}
+
+#[test]
+fn a_command_in_a_container_is_confined_like_its_process() {
+    if !can_run() {
+        return;
+    }
+    for (context, caps, privileges) in [
+        ("", DEFAULT_CAPS, "0"),
+        (
+            "runAsUser: 1000, allowPrivilegeEscalation: false",
+            NO_CAPS,
+            "1",
+        ),
+        ("runAsUser: 1000", NO_CAPS, "0"),
+    ] {
+        let spec = format!(
+            "  containers:\n  - name: c\n    image: busybox\n    securityContext: {{{context}}}\n    command: [/bin/sleep, \"1000\"]"
+        );
+        let sandbox = Sandbox::start(&spec);
+        let id = sandbox.run("c");
+        let (code, _, output) = sandbox.exec(&id, &["/bin/cat", "/proc/self/status"]);
+        assert_eq!(code, 0, "{output}");
+        let status = fields(output.lines());
+        assert_eq!(status["CapEff"], caps, "{context}");
+        assert_eq!(status["CapBnd"], DEFAULT_CAPS, "{context}");
+        assert_eq!(status["Seccomp"], "2", "{context}");
+        assert_eq!(status["NoNewPrivs"], privileges, "{context}");
     }
 }

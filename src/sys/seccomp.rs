@@ -23,7 +23,7 @@ pub fn install(program: &[Instruction]) -> io::Result<()> {
     let result = unsafe {
         libc::prctl(
             libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
+            libc::c_ulong::from(libc::SECCOMP_MODE_FILTER),
             &raw const program,
         )
     };

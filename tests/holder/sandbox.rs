@@ -354,6 +354,11 @@ fn node_facts(cgroups: &Cgroups) -> NodeFacts {
     let withheld_capabilities: Vec<String> = withheld.collect();
     NodeFacts {
         unified_cgroups: cgroups.is_unified(),
+        v1_controllers: ["cpu", "cpuacct", "cpuset", "memory", "pids"]
+            .into_iter()
+            .filter(|name| Path::new("/sys/fs/cgroup").join(name).is_dir())
+            .map(str::to_owned)
+            .collect(),
         can_lower_oom_score: !withheld_capabilities.contains(&"CAP_SYS_RESOURCE".to_owned()),
         withheld_capabilities,
         ..NodeFacts::default()
