@@ -230,3 +230,20 @@ fn a_command_in_a_container_is_confined_like_its_process() {
         assert_eq!(status["NoNewPrivs"], privileges, "{context}");
     }
 }
+
+#[test]
+fn on_the_hosts_network_the_hosts_devices_are_seen() {
+    if !can_run() {
+        return;
+    }
+    let spec = "  hostNetwork: true\n  containers:\n  - name: c\n    image: busybox\n    command: [/bin/ls, /sys/class/net]";
+    let sandbox = Sandbox::start(spec);
+    let id = sandbox.run("c");
+    assert_eq!(sandbox.exit(&id).code, 0);
+    let mut own: Vec<String> = std::fs::read_dir("/sys/class/net")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    own.sort();
+    assert_eq!(sandbox.log(&id).lines().collect::<Vec<_>>(), own);
+}

@@ -1,7 +1,5 @@
 //! The environment: what the pod asks for (C-1…C-20) over what the image and the runtime give (C-8).
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::EnvVarSource;
 
 use super::{ConfigError, ContainerInput, resources};
@@ -103,7 +101,7 @@ fn from_source(
     Err("its source is not supported".to_owned())
 }
 
-/// C-11…C-17.
+/// C-11…C-17. All labels or annotations at once are for volumes only (C-13).
 fn field_value(input: &ContainerInput<'_>, path: &str) -> Result<String, String> {
     let metadata = &input.pod.pod.metadata;
     let spec = input.pod.pod.spec.as_ref();
@@ -124,8 +122,6 @@ fn field_value(input: &ContainerInput<'_>, path: &str) -> Result<String, String>
         "metadata.name" => input.pod.name().to_owned(),
         "metadata.namespace" => input.pod.namespace().to_owned(),
         "metadata.uid" => input.pod.uid.to_string(),
-        "metadata.labels" => escaped_lines(metadata.labels.as_ref()),
-        "metadata.annotations" => escaped_lines(metadata.annotations.as_ref()),
         "spec.nodeName" => input.node.name.clone(),
         "spec.serviceAccountName" => spec
             .and_then(|spec| spec.service_account_name.clone())
@@ -155,15 +151,6 @@ fn pod_ips<'a>(input: &ContainerInput<'a>) -> &'a [String] {
     } else {
         &[]
     }
-}
-
-/// C-13: one `key="escaped value"` per line, sorted.
-fn escaped_lines(map: Option<&BTreeMap<String, String>>) -> String {
-    let lines = map.into_iter().flatten();
-    let lines: Vec<String> = lines
-        .map(|(key, value)| format!("{key}={value:?}"))
-        .collect();
-    lines.join("\n")
 }
 
 #[cfg(test)]

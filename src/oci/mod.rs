@@ -40,10 +40,9 @@ pub struct NodeFacts {
     pub host_ips: Vec<String>,
     /// Cgroup v2 is mounted at /sys/fs/cgroup (not hybrid).
     pub unified_cgroups: bool,
-    /// Names of the v1 controllers' directories in /sys/fs/cgroup (`cpu`, `memory`, …); those containers may see are
-    /// bind-mounted read-only. Empty on unified nodes.
+    /// Names of the v1 controllers' directories in /sys/fs/cgroup (`cpu`, `memory`, …). Empty on unified nodes.
     pub v1_controllers: Vec<String>,
-    /// The agent has CAP_SYS_RESOURCE: /proc/self/oom_score_adj can be lowered, hard limits can be raised.
+    /// /proc/self/oom_score_adj can be lowered (CAP_SYS_RESOURCE).
     pub can_lower_oom_score: bool,
     /// Capabilities (`CAP_SYS_RESOURCE`) that the agent's own bounding set lacks, so that no container can have them.
     pub withheld_capabilities: Vec<String>,

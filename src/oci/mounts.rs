@@ -14,8 +14,8 @@ const VISIBLE_V1_CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory",
 pub fn mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
     let access = if rights.privileged { "rw" } else { "ro" };
     let mut mounts = vec![
-        // libcontainer makes the device nodes here, so it must be a mount of its own.
         kernel("/proc", "proc", &["nosuid", "noexec", "nodev"]),
+        // libcontainer makes the device nodes here, so it must be a mount of its own.
         kernel(
             "/dev",
             "tmpfs",
