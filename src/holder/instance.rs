@@ -44,6 +44,13 @@ impl From<WaitStatus> for End {
     }
 }
 
+/// See [`super::proto::Request::Stop`].
+pub(super) struct StopOrder {
+    pub(super) signal: i32,
+    pub(super) grace_ms: u64,
+    pub(super) reason: String,
+}
+
 /// What the holder has to do about an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -136,12 +143,12 @@ impl Instance {
 
     /// The init process while it is not reaped.
     pub(super) fn process(&self) -> Option<ProcessId> {
-        match (&self.phase, &self.record.state) {
+        match (self.phase, &self.record.state) {
             (
                 Phase::Alive { .. },
                 InstanceState::Running { process, .. } | InstanceState::Stopping { process, .. },
             ) => Some(*process),
-            _ => None,
+            (Phase::Alive { .. } | Phase::Dying { .. } | Phase::Ended, _) => None,
         }
     }
 
@@ -198,24 +205,24 @@ impl Instance {
     }
 
     /// Sends the stop signal and sets the deadline; a later call can only bring it forward (P-75, P-78).
-    pub(super) fn stop(&mut self, signal: i32, grace_ms: u64, (reason, now): (String, Stamp)) {
+    pub(super) fn stop(&mut self, order: StopOrder, now: Stamp) {
         let Phase::Alive { kill_at_ms } = &mut self.phase else {
             return;
         };
-        let wanted = now.boot_ms.saturating_add(grace_ms.max(MIN_GRACE_MS));
+        let wanted = now.boot_ms.saturating_add(order.grace_ms.max(MIN_GRACE_MS));
         match &mut self.record.state {
             InstanceState::Running {
                 process,
                 started_at,
             } => {
                 // Gone already: its exit is about to be reaped.
-                let _ = sys::signals::send(process.pid, signal);
+                let _ = sys::signals::send(process.pid, order.signal);
                 *kill_at_ms = Some(wanted);
                 self.record.state = InstanceState::Stopping {
                     process: *process,
                     started_at: *started_at,
                     kill_at_boot_ms: wanted,
-                    reason,
+                    reason: order.reason,
                 };
             }
             InstanceState::Stopping {

@@ -17,8 +17,16 @@ const DEADLINE_MS: u64 = 60_000;
 const KILL_AGAIN_MS: u64 = 200;
 /// After so many attempts it is given up: something in it cannot be killed.
 const MAX_KILLS: u32 = 50;
-/// Error lines of libcontainer that are kept; the first tell the cause, later ones repeat it further up.
-const MAX_TROUBLE: usize = 4;
+/// Error lines of libcontainer that are kept. The first ones tell the cause.
+const MAX_TROUBLE: usize = 3;
+/// Beginnings of lines that only say that something further down failed.
+const ECHOES: [&str; 5] = [
+    "failed to initialize container process",
+    "failed to prepare rootfs",
+    "failed to run ",
+    "failed to wait for ",
+    "failed sending error",
+];
 
 /// What the worker does.
 pub(super) enum Purpose {
@@ -120,7 +128,8 @@ impl Job {
         match report {
             Report::Init => return self.note_init(packet.sender),
             Report::Trouble(line) => {
-                if self.trouble.len() < MAX_TROUBLE && !self.trouble.contains(&line) {
+                let is_echo = ECHOES.iter().any(|echo| line.starts_with(echo));
+                if !is_echo && self.trouble.len() < MAX_TROUBLE {
                     self.trouble.push(line);
                 }
             }
@@ -182,12 +191,11 @@ impl Job {
         let failed = match (self.failed.take(), self.init) {
             _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),
             (None, Some(process)) if self.done => return Outcome::Started(process),
+            // libcontainer's own text crosses three processes and says less than what it logged.
+            _ if !self.trouble.is_empty() => self.trouble.join("; "),
             (Some(message), _) => message,
             (None, _) => "the worker died".to_owned(),
         };
-        if self.trouble.is_empty() {
-            return Outcome::Failed(failed);
-        }
-        Outcome::Failed(format!("{failed} ({})", self.trouble.join("; ")))
+        Outcome::Failed(failed)
     }
 }

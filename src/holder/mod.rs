@@ -17,6 +17,7 @@ mod rootfs;
 mod runtime;
 mod server;
 mod session;
+mod starts;
 mod startup;
 
 use std::process::ExitCode;

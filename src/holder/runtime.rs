@@ -68,6 +68,14 @@ pub(super) struct Place<'a> {
     pub(super) line: Line,
 }
 
+impl Place<'_> {
+    /// Where libcontainer would leave the new process in the holder's cgroup, the worker goes ahead.
+    fn leave_holder_cgroups(&self) -> Result<(), CgroupError> {
+        let me = rustix::process::getpid().as_raw_nonzero().get();
+        self.cgroups.join_beside_controllers(self.cgroup, me)
+    }
+}
+
 /// Mounts, creates and starts; the worker's whole life.
 pub(super) fn create(place: &Place<'_>, request: &CreateContainer, stdio: [OwnedFd; 3]) -> i32 {
     finish(&place.line, || {
@@ -86,9 +94,7 @@ fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerErr
     }
     place.cgroups.remove(place.cgroup)?;
     place.cgroups.create(place.cgroup)?;
-    // libcontainer would leave the container in the holder's cgroup there.
-    let me = rustix::process::getpid().as_raw_nonzero().get();
-    place.cgroups.join_beside_controllers(place.cgroup, me)?;
+    place.leave_holder_cgroups()?;
     let bundle = place.paths.bundle(&request.id);
     rootfs::mount(&request.rootfs, &bundle.join("rootfs"))?;
     adapt_spec(&bundle.join("config.json"), place.cgroup)
@@ -133,6 +139,7 @@ pub(super) enum ExecStdio {
 pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i32 {
     finish(&place.line, || {
         clean_slate();
+        place.leave_holder_cgroups()?;
         let bundle = place.paths.bundle(job.container);
         let file = bundle.join(format!("exec-{}.json", job.number));
         let terminal = matches!(stdio, ExecStdio::Terminal);

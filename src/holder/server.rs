@@ -13,9 +13,10 @@ use super::cgroup::Cgroups;
 use super::connection::{self, Connection};
 use super::instance::{End, Instance};
 use super::job::{Heard, Job};
-use super::proto::{FromHolder, HolderState, PROTO_VERSION, PodRecord, ProcessId, Stamp};
+use super::proto::{FromHolder, HolderState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
 use super::session::Session;
 use crate::config::HolderPaths;
+use crate::pod::PodUid;
 use crate::sys;
 use crate::sys::packet;
 
@@ -27,7 +28,8 @@ const BUFFER: usize = 64 * 1024;
 /// Everything the holder knows.
 pub(super) struct Holder {
     pub(super) paths: HolderPaths,
-    pub(super) record: PodRecord,
+    pub(super) uid: PodUid,
+    pub(super) sandbox: SandboxSpec,
     pub(super) cgroups: Cgroups,
     pub(super) connections: BTreeMap<u64, Connection>,
     /// Oldest first.
@@ -63,13 +65,14 @@ enum Source {
 impl Holder {
     pub(super) fn new(
         paths: HolderPaths,
-        record: PodRecord,
+        (uid, sandbox): (PodUid, SandboxSpec),
         cgroups: Cgroups,
         (listener, child_exits): (OwnedFd, OwnedFd),
     ) -> io::Result<Self> {
         Ok(Self {
             paths,
-            record,
+            uid,
+            sandbox,
             cgroups,
             connections: BTreeMap::new(),
             instances: Vec::new(),
@@ -305,7 +308,7 @@ impl Holder {
         HolderState {
             version: PROTO_VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),
-            uid: self.record.pod.uid.clone(),
+            uid: self.uid.clone(),
             process: self.me,
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
             log_trouble: self.log_trouble.clone(),

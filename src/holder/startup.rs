@@ -12,11 +12,13 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeF
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 use rustix::thread::UnshareFlags;
+use serde::Deserialize;
 
 use super::cgroup::{CgroupError, Cgroups};
-use super::proto::{PodRecord, SandboxSpec};
+use super::proto::SandboxSpec;
 use super::server::Holder;
 use crate::config::HolderPaths;
+use crate::pod::PodUid;
 use crate::sys;
 
 /// Why a sandbox could not be made (P-35). Printed as one line with its causes.
@@ -52,6 +54,18 @@ fn system<E: Into<io::Error>>(operation: &'static str) -> impl FnOnce(E) -> Star
     move |source| StartupError::System(operation, source.into())
 }
 
+/// What a holder needs of [`super::proto::PodRecord`]: reading the whole pod would cost it memory for years.
+#[derive(Debug, Deserialize)]
+struct OwnRecord {
+    pod: OwnPod,
+    sandbox: SandboxSpec,
+}
+
+#[derive(Debug, Deserialize)]
+struct OwnPod {
+    uid: PodUid,
+}
+
 /// Set in the environment of the second start.
 const MARKER: &str = "VETCH_HOLDER_FROM_READ_ONLY_BINARY";
 
@@ -71,13 +85,18 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
     fs::create_dir_all(&runtime).map_err(io_error("create", &runtime))?;
     let child_exits = sys::signals::child_exits().map_err(system("watch for child exits"))?;
     let listener = listen(&paths).map_err(io_error("listen on", &paths.socket()))?;
-    let mut holder = Holder::new(paths, record, cgroups, (listener, child_exits))
-        .map_err(system("find out who I am"))?;
+    let mut holder = Holder::new(
+        paths,
+        (record.pod.uid, record.sandbox),
+        cgroups,
+        (listener, child_exits),
+    )
+    .map_err(system("find out who I am"))?;
     holder.publish();
     Ok(holder)
 }
 
-fn read_record(path: &Path) -> Result<PodRecord, StartupError> {
+fn read_record(path: &Path) -> Result<OwnRecord, StartupError> {
     let bytes = fs::read(path).map_err(io_error("read", path))?;
     serde_json::from_slice(&bytes).map_err(|source| StartupError::Record {
         path: path.to_owned(),

@@ -229,6 +229,50 @@ fn a_hundred_failing_creates_leave_nothing() {
     assert_eq!(sandbox.exit(&id).code, 0);
 }
 
+/// Takes a minute: only with VETCH_TEST_FULL.
+#[test]
+fn a_worker_that_hangs_is_killed_and_others_do_not_notice() {
+    if !can_run() {
+        return;
+    }
+    if std::env::var_os("VETCH_TEST_FULL").is_none() {
+        println!("skipped: takes a minute, set VETCH_TEST_FULL=1");
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let hanging = sandbox.prepare("c");
+    let config = sandbox.paths.bundle(&hanging.id).join("config.json");
+    std::fs::remove_file(&config).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &config, rustix::fs::Mode::RUSR).unwrap();
+    let id = hanging.id.clone();
+    let request = sandbox.wire.send(Request::Create(Box::new(hanging)), &[]);
+    let other = sandbox.run("c");
+    assert_eq!(sandbox.exec(&other, &["true"]).0, 0);
+    let reply = wait_for_long(&sandbox.wire, request);
+    let Reply::Failed { kind, message } = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(kind, FailureKind::Create);
+    assert!(message.contains("60 s"), "{message}");
+    wait_for("clean", || {
+        (!sandbox.paths.bundle(&id).exists()).then_some(())
+    });
+}
+
+fn wait_for_long(wire: &Wire, request: u64) -> Reply {
+    use std::os::fd::AsFd;
+    let mut fds = [rustix::event::PollFd::from_borrowed_fd(
+        wire.connection.as_fd(),
+        rustix::event::PollFlags::IN,
+    )];
+    let limit = rustix::event::Timespec {
+        tv_sec: 90,
+        tv_nsec: 0,
+    };
+    rustix::event::poll(&mut fds, Some(&limit)).unwrap();
+    wire.reply(request).0
+}
+
 #[test]
 fn shutdown_waits_for_nobody_and_leaves_nothing() {
     if !can_run() {
