@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -93,6 +94,29 @@ fn the_cap_holds_at_any_time_and_what_is_kept_is_contiguous() {
     assert_eq!(kept.end, next);
     let counted = files(log.dir()).len();
     assert!(counted <= max_files as usize, "{:?}", files(log.dir()));
+}
+
+#[test]
+fn after_a_flood_compression_catches_up() {
+    let mut log = log((100_000, 5));
+    let mut next = 10_000;
+    // Nobody reaps: the first child is not followed by another.
+    log.feed(&numbered(0, next));
+    for _ in 0..4 {
+        let newest = files(log.dir()).pop();
+        while files(log.dir()).pop() == newest {
+            log.feed(&numbered(next, next + 100));
+            next += 100;
+        }
+        log.reap_all();
+    }
+    let is_compressed = |path: &PathBuf| path.extension().is_some_and(|it| it == "gz");
+    let compressed = files(log.dir())
+        .iter()
+        .filter(|it| is_compressed(it))
+        .count();
+    assert_eq!(compressed, 3, "{:?}", files(log.dir()));
+    assert_eq!(numbers(&log.read_all()).end, next);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use flate2::{Compression, GzBuilder};
 
-use super::files::remove_if_there;
-use super::names::{COMPRESSING, COMPRESSION_DONE};
+use super::files::{LOG_MODE, remove_if_there};
+use super::names::{COMPRESSING, COMPRESSION_DONE, largest_copy};
 use super::rotation::with_suffix;
 use crate::sys::ioprio;
 
@@ -53,12 +53,12 @@ fn write_compressed(from: &Path, to: &Path) -> io::Result<()> {
         .write(true)
         .create(true)
         .truncate(true)
-        .mode(0o640)
+        .mode(LOG_MODE)
         .open(to)?;
     let mut gzip = GzBuilder::new().extra(inode_note(metadata.ino())).write(
         Shrinking {
             target: io::BufWriter::with_capacity(64 * 1024, target),
-            left: metadata.len(),
+            left: largest_copy(metadata.len()),
         },
         Compression::default(),
     );
@@ -69,7 +69,7 @@ fn write_compressed(from: &Path, to: &Path) -> io::Result<()> {
     target.get_ref().set_modified(metadata.modified()?)
 }
 
-/// Refuses to take more bytes than the file has that is to become smaller: the cap counts on it.
+/// Refuses to take more bytes than [`largest_copy`]: the cap counts on it.
 struct Shrinking<W> {
     target: W,
     left: u64,
@@ -81,7 +81,7 @@ impl<W: Write> Write for Shrinking<W> {
         self.left = self
             .left
             .checked_sub(written as u64)
-            .ok_or_else(|| io::Error::other("it does not shrink"))?;
+            .ok_or_else(|| io::Error::other("it hardly shrinks"))?;
         Ok(written)
     }
 

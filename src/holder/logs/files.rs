@@ -1,13 +1,18 @@
 //! The files of one container instance on disk: directories, link, the list of rotated files.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
+};
 use std::path::{Path, PathBuf};
 
 use crate::holder::proto::LogSpec;
 
 use super::names::{Kept, RotatedName, Turn, UNFINISHED, parse_rotated};
+
+/// G-2: mode of all log files.
+pub const LOG_MODE: u32 = 0o640;
 
 /// Where an instance's files are: the live file and its neighbours.
 #[derive(Debug, Clone)]
@@ -70,9 +75,13 @@ impl Place {
             .read(true)
             .append(true)
             .create(true)
-            .mode(0o640)
+            .mode(LOG_MODE)
             .open(&self.live)?;
         let size = file.metadata()?.size();
+        if size == 0 {
+            // Whatever the umask is.
+            file.set_permissions(Permissions::from_mode(LOG_MODE))?;
+        }
         let mut last = [b'\n'];
         if size > 0 {
             file.read_exact_at(&mut last, size - 1)?;
@@ -186,7 +195,9 @@ pub fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 
 fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
+        // Whatever the umask is.
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+        Err(_) => Ok(()),
     }
 }

@@ -137,10 +137,10 @@ impl Limits {
     }
 
     /// How many of the oldest files (they come first) have to go. `compressing` is the place of the file that is being
-    /// compressed: its copy counts too (it is never larger), until the file itself goes.
+    /// compressed: room for its copy is kept free, until the file itself goes.
     pub fn surplus(self, rotated: &[Kept], compressing: Option<usize>) -> usize {
         let unfinished = |gone: usize| match compressing {
-            Some(at) if at >= gone => rotated[at].size,
+            Some(at) if at >= gone => largest_copy(rotated[at].size),
             Some(_) | None => 0,
         };
         (0..rotated.len())
@@ -148,13 +148,19 @@ impl Limits {
             .unwrap_or(rotated.len())
     }
 
-    /// Which file to compress next: never the newest (G-10); of the others the newest, because it stays longest; and
-    /// only if the copy fits under the cap while both exist.
+    /// Which file to compress next: never the newest (G-10); of the others the newest, because it stays longest. After
+    /// a flood older files have to go for its copy, or there would never be room again; but if that were the file
+    /// itself (always so with three files), nothing is compressed.
     pub fn next_to_compress(self, rotated: &[Kept]) -> Option<usize> {
         let (_newest, older) = rotated.split_last()?;
         let next = older.iter().rposition(|file| !file.compressed)?;
-        self.allows(rotated, rotated[next].size).then_some(next)
+        (self.surplus(rotated, Some(next)) <= next).then_some(next)
     }
+}
+
+/// A compressed copy that is larger than this is not worth its trouble. Text becomes a fifth or less.
+pub fn largest_copy(size: u64) -> u64 {
+    size / 2
 }
 
 #[cfg(test)]

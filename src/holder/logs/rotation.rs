@@ -148,7 +148,8 @@ impl Rotation {
             source,
             doomed: false,
         });
-        Ok(())
+        // Its copy needs room.
+        self.prune()
     }
 }
 

@@ -88,9 +88,10 @@ fn surplus_counts_files_and_bytes_and_the_copy_in_progress() {
         (&[plain(100); 4], None, 0),
         (&[plain(100); 5], None, 1),
         (&[gz(10), gz(10), gz(10), plain(100), plain(100)], None, 1),
-        // The copy would be the sixth.
+        // Room for the copy.
         (&[plain(100); 4], Some(3), 1),
         (&[gz(1), gz(1), plain(50), plain(100)], Some(2), 0),
+        (&[gz(1), plain(100), plain(100), plain(100)], Some(2), 0),
         // Once the file being compressed goes, so does its copy.
         (&[plain(100); 4], Some(0), 1),
         (&[plain(1000)], None, 1),
@@ -105,7 +106,7 @@ fn surplus_counts_files_and_bytes_and_the_copy_in_progress() {
 }
 
 #[test]
-fn the_newest_old_file_is_compressed_if_the_copy_fits() {
+fn the_newest_old_file_is_compressed_unless_it_would_have_to_go() {
     let cases: &[(&[Kept], Option<usize>)] = &[
         (&[], None),
         (&[plain(100)], None),
@@ -113,9 +114,16 @@ fn the_newest_old_file_is_compressed_if_the_copy_fits() {
         (&[gz(10), plain(100), plain(100)], Some(1)),
         (&[plain(90), plain(90), plain(90)], Some(1)),
         (&[gz(10), gz(10), plain(100)], None),
-        (&[plain(100); 4], None),
+        (&[plain(100); 4], Some(2)),
+        (&[gz(10), plain(100), gz(100), plain(100)], Some(1)),
+        (&[plain(100), gz(100), gz(100), plain(100)], None),
     ];
     for (rotated, next) in cases {
         assert_eq!(LIMITS.next_to_compress(rotated), *next, "{rotated:?}");
     }
+    let three = Limits {
+        max_files: 3,
+        ..LIMITS
+    };
+    assert_eq!(three.next_to_compress(&[plain(100); 2]), None);
 }
