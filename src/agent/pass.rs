@@ -245,7 +245,7 @@ impl Agent {
         self.executor
             .spawn(async move {
                 Timer::after(SYNC_DELAY).await;
-                let outcome = smol::unblock(move || store::sync(&paths)).await;
+                let outcome = store::sync_aside(paths).await;
                 let _ = news.send(News::Synced(outcome)).await;
             })
             .detach();

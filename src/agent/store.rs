@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 #[cfg(test)]
 mod tests;
 
+/// Plenty for opening a file.
+const SYNC_STACK: usize = 64 << 10;
+
 /// How much a written file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -113,6 +116,27 @@ pub fn sync(paths: &[PathBuf]) -> Result<(), WriteError> {
         sync_parent(path).map_err(WriteError::at(path))?;
     }
     Ok(())
+}
+
+/// [`sync`], off the loop. In a thread that ends with its work: the pool of `smol::unblock` (blocking 1.7) never lets its
+/// last thread go, and that one wakes up twice a second for ever (invariant 5).
+pub async fn sync_aside(paths: Vec<PathBuf>) -> Result<(), WriteError> {
+    let first = paths.first().cloned().unwrap_or_default();
+    let (done, outcome) = async_channel::bounded(1);
+    let started = std::thread::Builder::new()
+        .name("sync".to_owned())
+        .stack_size(SYNC_STACK)
+        .spawn(move || {
+            // Nobody waits any more only when the agent ends.
+            let _ = done.try_send(sync(&paths));
+        });
+    match started {
+        Ok(_) => outcome.recv().await.unwrap_or(Ok(())),
+        Err(source) => Err(WriteError {
+            path: first,
+            source,
+        }),
+    }
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {

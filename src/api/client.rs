@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use smol::{Async, Timer};
 use smol_hyper::rt::FuturesIo;
 
+use super::address::Address;
 use super::server::LONG_POLL;
 use super::types::{AgentStatus, Changes, Description, EventRecord, PlanView};
 use crate::config::Paths;
@@ -143,9 +144,10 @@ impl Client {
     }
 
     async fn exchange(&self, method: Method, path: &str) -> Result<Bytes, ClientError> {
-        let stream = Async::<UnixStream>::connect(&self.socket)
-            .await
-            .map_err(|source| self.unreachable(source))?;
+        let connected = Address::of(&self.socket)
+            .and_then(|address| UnixStream::connect(address.path()))
+            .and_then(Async::new);
+        let stream = connected.map_err(|source| self.unreachable(source))?;
         let (mut sender, connection) = http1::handshake(FuturesIo::new(stream))
             .await
             .map_err(|source| self.talk(source))?;

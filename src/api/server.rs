@@ -20,6 +20,7 @@ use serde::Serialize;
 use smol::{Async, LocalExecutor, Timer};
 use smol_hyper::rt::FuturesIo;
 
+use super::address::Address;
 use super::types::{AgentStatus, Changes, Description, EventRecord, PlanView};
 use crate::pod::PodUid;
 
@@ -78,7 +79,8 @@ pub enum ListenError {
 
 /// Makes the socket with mode 0600; a socket left by a dead agent is replaced.
 pub fn listen(socket: &std::path::Path) -> Result<Async<UnixListener>, ListenError> {
-    if let Ok(stream) = UnixStream::connect(socket) {
+    let connected = Address::of(socket).and_then(|address| UnixStream::connect(address.path()));
+    if let Ok(stream) = connected {
         let pid = rustix::net::sockopt::socket_peercred(&stream)
             .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
         return Err(ListenError::InUse {
@@ -98,7 +100,7 @@ fn bind(socket: &std::path::Path) -> io::Result<Async<UnixListener>> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let listener = Async::<UnixListener>::bind(socket)?;
+    let listener = Async::<UnixListener>::bind(Address::of(socket)?.path())?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -177,3 +177,15 @@ fn a_socket_in_use_is_not_taken_over_and_a_stale_one_is() {
     drop(first);
     server::listen(&socket).unwrap();
 }
+
+#[test]
+fn a_socket_may_lie_deep() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep = dir.path().join("x".repeat(150));
+    std::fs::create_dir(&deep).unwrap();
+    let socket = deep.join("agent.sock");
+    let _first = server::listen(&socket).unwrap();
+    assert!(socket.exists());
+    let second = server::listen(&socket);
+    assert!(matches!(second, Err(ListenError::InUse { .. })));
+}

@@ -50,7 +50,7 @@ pub struct HolderConnection {
 }
 
 impl HolderConnection {
-    /// Connects; blocking, but a Unix socket answers at once. The connection is in blocking mode.
+    /// Connects at once or fails, also when a holder that hangs has a full backlog. The connection is in blocking mode.
     pub fn connect(paths: &HolderPaths) -> Result<Self, ClientError> {
         Self::open(paths).map_err(|source| ClientError::Connect {
             path: paths.socket(),
@@ -67,7 +67,9 @@ impl HolderConnection {
         )?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(paths.dir(), flags, Mode::empty())?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
         rustix::net::connect(&socket, &address_below(dir.as_fd())?)?;
+        rustix::io::ioctl_fionbio(&socket, false)?;
         Ok(Self { socket })
     }
 
