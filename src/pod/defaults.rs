@@ -70,3 +70,6 @@ fn text(field: &mut Option<String>, default: &str) {
         *field = Some(default.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,3 +123,6 @@ pub(super) fn complete(pod: &mut Pod, uid: &str, node_name: &str) {
     });
     pod.status = None;
 }
+
+#[cfg(test)]
+mod tests;

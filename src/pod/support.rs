@@ -30,8 +30,6 @@ const NOT_YET: &[(&str, When)] = &[
     ),
     ("spec.activeDeadlineSeconds", Set),
     ("spec.runtimeClassName", Set),
-    ("spec.setHostnameAsFQDN", Set),
-    ("spec.hostnameOverride", Set),
     ("spec.os.name", NoneOf(&["linux"])),
     ("spec.securityContext.appArmorProfile", Set),
     ("spec.securityContext.seLinuxOptions", Set),
@@ -45,7 +43,6 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.containers[].volumeDevices", Set),
     ("spec.containers[].restartPolicy", Set),
     ("spec.containers[].restartPolicyRules", Set),
-    ("spec.containers[].env[].valueFrom.resourceFieldRef", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
     ("spec.containers[].securityContext.appArmorProfile", Set),
     ("spec.containers[].securityContext.seLinuxOptions", Set),
@@ -69,23 +66,37 @@ const NO_EFFECT: &[(&str, When)] = &[
     ("spec.overhead", Set),
     ("spec.preemptionPolicy", Set),
     ("spec.priority", Set),
-    ("spec.priorityClassName", Set),
+    (
+        "spec.priorityClassName",
+        NoneOf(&["", "system-node-critical"]),
+    ),
     ("spec.readinessGates", Set),
     ("spec.resources", Set),
     ("spec.schedulerName", NoneOf(&["default-scheduler"])),
     ("spec.tolerations", Set),
     ("spec.topologySpreadConstraints", Set),
     ("spec.automountServiceAccountToken", Set),
-    ("spec.securityContext.fsGroup", Set),
     ("spec.securityContext.fsGroupChangePolicy", Set),
     ("spec.securityContext.seLinuxChangePolicy", Set),
     ("spec.securityContext.windowsOptions", Set),
     ("spec.containers[].resizePolicy", Set),
-    ("spec.containers[].resources", Set),
     ("spec.containers[].securityContext.windowsOptions", Set),
     ("spec.containers[].stdin", Set),
     ("spec.containers[].stdinOnce", Set),
-    ("spec.containers[].tty", Set),
+];
+
+const NO_EFFECT_MESSAGE: &str = "has no effect in this version";
+
+/// Accepted, with an effect that is not the whole.
+const PARTLY: &[(&str, &str)] = &[
+    (
+        "spec.containers[].resources",
+        "limits are not enforced in this version, they only decide who is killed first when memory runs out",
+    ),
+    (
+        "spec.containers[].tty",
+        "sets only TERM in this version, there is no terminal",
+    ),
 ];
 
 /// S-140…S-145: what only an API server could give, and the resource that is named in the message.
@@ -145,7 +156,7 @@ const REFERENCES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Applies the three tables to a pod as it is written.
+/// Applies the tables to a pod as it is written.
 pub(super) fn check(scope: Scope<'_>) {
     for &(pattern, when) in NOT_YET {
         each(scope.node, pattern, &mut |path, node| {
@@ -164,7 +175,14 @@ pub(super) fn check(scope: Scope<'_>) {
     for &(pattern, when) in NO_EFFECT {
         each(scope.node, pattern, &mut |path, node| {
             if counts(node, when) {
-                scope.warn(path, "has no effect in this version");
+                scope.warn(path, NO_EFFECT_MESSAGE);
+            }
+        });
+    }
+    for &(pattern, message) in PARTLY {
+        each(scope.node, pattern, &mut |path, node| {
+            if counts(node, Set) {
+                scope.warn(path, message);
             }
         });
     }

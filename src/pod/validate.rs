@@ -105,6 +105,7 @@ fn spec(spec: &PodSpec, scope: Scope<'_>) {
             scope.error(path, LABEL);
         }
     }
+    hostname_override(spec, scope);
     if spec
         .scheduling_gates
         .as_ref()
@@ -130,6 +131,24 @@ fn spec(spec: &PodSpec, scope: Scope<'_>) {
                 );
             }
         }
+    }
+}
+
+/// S-127.
+fn hostname_override(spec: &PodSpec, scope: Scope<'_>) {
+    let name = spec.hostname_override.as_deref().unwrap_or_default();
+    let path = "spec.hostnameOverride";
+    if name.is_empty() {
+        return;
+    }
+    if name.len() > 64 || !is_dns_subdomain(name) {
+        scope.error(path, "must be a domain name of at most 64 characters");
+    }
+    if spec.set_hostname_as_fqdn == Some(true) {
+        scope.error(path, "not possible together with setHostnameAsFQDN");
+    }
+    if spec.host_network == Some(true) {
+        scope.error(path, "not possible together with hostNetwork");
     }
 }
 

@@ -105,8 +105,9 @@ impl Node {
     pub fn line_of(&self, path: &str) -> u32 {
         let mut line = self.line;
         let mut node = self;
-        for step in path.split(['.', '[']).filter(|s| !s.is_empty()) {
-            let step = step.trim_end_matches(']');
+        let mut rest = path;
+        while let Some((step, after)) = next_step(rest) {
+            rest = after;
             let next = match &node.value {
                 Value::Sequence(items) => step
                     .parse::<usize>()
@@ -137,6 +138,16 @@ impl Node {
     }
 }
 
+/// The first step of a path (`b`, `b` or `0` of `b.c`, `[b].c` or `[0].c`) and what follows.
+fn next_step(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    if let Some(bracketed) = path.strip_prefix('[') {
+        return bracketed.split_once(']');
+    }
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    (end > 0).then(|| path.split_at(end))
+}
+
 fn tally(children: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
     children.fold((NODE_WEIGHT, 1), |(weight, height), child| {
         (weight + child.0, height.max(child.1 + 1))
@@ -157,17 +168,17 @@ pub(super) fn read(text: &str) -> (Vec<Node>, Vec<Problem>) {
         problems: Vec::new(),
     };
     let mut documents = Vec::new();
-    while composer.problems.len() < MAX_PROBLEMS && composer.weight <= MAX_WEIGHT {
+    loop {
         match composer.document() {
             Ok(None) => break,
             Ok(Some(root)) if root.is_null() => {}
             Ok(Some(root)) => documents.push(root),
-            Err(problem) => {
-                composer.problems.push(problem);
-                if !composer.parser.proceed_next_document().unwrap_or(false) {
-                    break;
-                }
-            }
+            Err(problem) => composer.problems.push(problem),
+        }
+        // Beyond its bounds the rest of a file is not even scanned.
+        let enough = composer.problems.len() >= MAX_PROBLEMS || composer.weight > MAX_WEIGHT;
+        if enough || !composer.parser.proceed_next_document().unwrap_or(false) {
+            break;
         }
     }
     (documents, composer.problems)
@@ -381,3 +392,6 @@ fn problem(line: u32, message: &str) -> Problem {
 fn too_deep(line: u32) -> Problem {
     problem(line, &format!("nested deeper than {MAX_DEPTH} levels"))
 }
+
+#[cfg(test)]
+mod tests;

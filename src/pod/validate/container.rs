@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    Container, EnvVar, ObjectFieldSelector, PodSpec, ResourceFieldSelector, ResourceRequirements,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::{LABEL, one_of, security};
@@ -111,7 +113,7 @@ fn ports(spec: &PodSpec, scope: Scope<'_>) {
     }
 }
 
-/// S-115, C-11…C-17.
+/// S-115.
 fn env(var: &EnvVar, path: &str, scope: Scope<'_>) {
     if var.name.is_empty() {
         scope.error(&format!("{path}.name"), "missing");
@@ -136,17 +138,54 @@ fn env(var: &EnvVar, path: &str, scope: Scope<'_>) {
         scope.error(&format!("{path}.valueFrom"), "needs exactly one source");
     }
     if let Some(field) = &from.field_ref {
-        let at = format!("{path}.valueFrom.fieldRef");
-        if field.api_version.as_deref() != Some("v1") {
-            scope.error(&format!("{at}.apiVersion"), "must be v1");
-        }
-        if !is_env_field(&field.field_path) {
-            let message = format!(
-                "{:?} is not one of metadata.name, metadata.namespace, metadata.uid, metadata.labels['…'], metadata.annotations['…'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP and status.podIPs",
-                field.field_path
-            );
-            scope.error(&format!("{at}.fieldPath"), &message);
-        }
+        field_ref(field, &format!("{path}.valueFrom.fieldRef"), scope);
+    }
+    if let Some(field) = &from.resource_field_ref {
+        resource_ref(field, &format!("{path}.valueFrom.resourceFieldRef"), scope);
+    }
+}
+
+/// C-11…C-17.
+fn field_ref(field: &ObjectFieldSelector, path: &str, scope: Scope<'_>) {
+    if field.api_version.as_deref() != Some("v1") {
+        scope.error(&format!("{path}.apiVersion"), "must be v1");
+    }
+    if !is_env_field(&field.field_path) {
+        let message = format!(
+            "{:?} is not one of metadata.name, metadata.namespace, metadata.uid, metadata.labels['…'], metadata.annotations['…'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP and status.podIPs",
+            field.field_path
+        );
+        scope.error(&format!("{path}.fieldPath"), &message);
+    }
+}
+
+/// C-18.
+fn resource_ref(field: &ResourceFieldSelector, path: &str, scope: Scope<'_>) {
+    let (list, resource) = field.resource.split_once('.').unwrap_or_default();
+    let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage")
+        || resource.starts_with("hugepages-");
+    if !known || !matches!(list, "limits" | "requests") {
+        scope.error(
+            &format!("{path}.resource"),
+            "must be limits. or requests. with cpu, memory, ephemeral-storage or hugepages-<size>",
+        );
+    }
+    let divisor = field.divisor.as_ref().map_or("1", |d| d.0.as_str());
+    let allowed: &[&str] = if resource == "cpu" {
+        &["0", "1", "1m"]
+    } else {
+        &[
+            "0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+        ]
+    };
+    let same = |other: &&str| quantity::nanos(other) == quantity::nanos(divisor);
+    if quantity::nanos(divisor).is_none() || !allowed.iter().any(same) {
+        let message = if resource == "cpu" {
+            "must be 1 or 1m"
+        } else {
+            "must be 1, or 1 with one of the units k to E and Ki to Ei"
+        };
+        scope.error(&format!("{path}.divisor"), message);
     }
 }
 

@@ -1,0 +1,239 @@
+use proptest::prelude::*;
+
+use super::{MAX_DEPTH, Node, Scalar, Value, read};
+use crate::pod::scalar::{Plain, resolve};
+
+/// The problems of a text, as `line: message`.
+fn problems(text: &str) -> Vec<String> {
+    let (_, problems) = read(text);
+    problems
+        .iter()
+        .map(|p| format!("{}: {}", p.line, p.message))
+        .collect()
+}
+
+fn documents(text: &str) -> Vec<Node> {
+    let (documents, problems) = read(text);
+    assert_eq!(problems, []);
+    documents
+}
+
+#[test]
+fn knows_the_line_of_every_field() {
+    let text = "# c\na:\n  b:\n  - c: 1\n\n  - {c: 2,\n     d.e/f: 3}\n";
+    let document = &documents(text)[0];
+    for (path, line) in [
+        ("a", 2),
+        ("a.b", 3),
+        ("a.b[0].c", 4),
+        ("a.b[1]", 6),
+        ("a.b[1].c", 6),
+        ("a.b[1][d.e/f]", 7),
+        ("a.b[1].missing", 6),
+        ("a.b[9].c", 3),
+        ("missing", 2),
+        ("", 2),
+    ] {
+        assert_eq!(document.line_of(path), line, "{path}");
+    }
+}
+
+#[test]
+fn documents_fail_alone() {
+    let (documents, problems) = read("a: 1\n---\n[\n---\nb: *x\n---\n\"\n...\nc: 3\n");
+    assert_eq!(documents.len(), 2);
+    assert!(documents[0].get("a").is_some());
+    assert!(documents[1].get("c").is_some());
+    assert_eq!(problems.len(), 3, "{problems:?}");
+}
+
+#[test]
+fn markers_inside_a_block_text_are_text() {
+    let document = &documents("a: |\n  x\n  ---\n  ...\nb: 1\n")[0];
+    assert_eq!(
+        document.get("a").unwrap().node.text(),
+        Some("x\n---\n...\n")
+    );
+}
+
+#[test]
+fn an_anchor_ends_with_its_document() {
+    assert_eq!(problems("a: &x 1\n---\nb: *x\n").len(), 1);
+}
+
+#[test]
+fn merged_keys_never_replace_own_ones() {
+    let text = "base: &b {x: 1, y: 2}\nother: &o {x: 5, z: 3}\nboth: {y: 9, <<: [*b, *o]}\nquoted: {\"<<\": 1}\n";
+    let document = &documents(text)[0];
+    let both = &document.get("both").unwrap().node;
+    let values = ["x", "y", "z"].map(|k| both.get(k).unwrap().node.text().unwrap());
+    assert_eq!(values, ["1", "9", "3"]);
+    assert!(document.get("quoted").unwrap().node.get("<<").is_some());
+}
+
+#[test]
+fn depth_is_bounded_also_through_aliases() {
+    let nested = |n: usize| format!("{}x{}", "[".repeat(n), "]".repeat(n));
+    assert_eq!(problems(&nested(MAX_DEPTH - 1)), [""; 0]);
+    assert_eq!(
+        problems(&nested(MAX_DEPTH + 1)),
+        ["1: nested deeper than 100 levels"]
+    );
+    assert_eq!(
+        problems(&"- ".repeat(MAX_DEPTH + 1)),
+        ["1: nested deeper than 100 levels"]
+    );
+    let half = MAX_DEPTH / 2;
+    let chain = format!(
+        "a: &a {}\nb: {}*a{}\n",
+        nested(half),
+        "[".repeat(half),
+        "]".repeat(half)
+    );
+    assert_eq!(problems(&chain), ["2: nested deeper than 100 levels"]);
+}
+
+/// None of these may take long, fill the memory or overflow the stack.
+#[test]
+fn hostile_texts_end_soon() {
+    let many = |s: &str| s.repeat((1 << 20) / s.len());
+    let long = "x".repeat(1 << 20);
+    for text in [
+        many("["),
+        many("{"),
+        many("- "),
+        many("? "),
+        many("a: "),
+        many("\""),
+        many("&a "),
+        many("*a "),
+        many("!!str "),
+        many("---\n[\n"),
+        many("a: b\n"),
+        many("%TAG ! x\n"),
+        format!("- &a {long}\n{}", "- *a\n".repeat(1000)),
+        format!(
+            "- &a [{}]\n{}",
+            "x,".repeat(10_000),
+            "- *a\n".repeat(10_000)
+        ),
+        format!(
+            "a: &a {{x: [{}]}}\nb: {{<<: [{}]}}\n",
+            "1,".repeat(1000),
+            "*a,".repeat(10_000)
+        ),
+    ] {
+        let (_, problems) = read(&text);
+        assert!(!problems.is_empty(), "{}", &text[..20]);
+        assert!(problems.len() <= super::MAX_PROBLEMS);
+    }
+}
+
+/// What another writer of YAML writes is read as it was meant.
+fn matches(value: &serde_json::Value, node: &Node) -> bool {
+    use serde_json::Value as Json;
+    let plain = match &node.value {
+        Value::Scalar(s) if s.plain => Some(resolve(&s.text)),
+        Value::Scalar(_) | Value::Sequence(_) | Value::Mapping(_) => None,
+    };
+    match value {
+        Json::Null => plain == Some(Plain::Null),
+        Json::Bool(value) => plain == Some(Plain::Bool(*value)),
+        Json::Number(number) => match plain {
+            Some(Plain::Int(value)) => number.as_i64() == Some(value),
+            Some(Plain::Float(value)) => number.as_f64() == Some(value),
+            Some(Plain::Null | Plain::Bool(_) | Plain::Text) | None => false,
+        },
+        Json::String(text) => node.text() == Some(text) && plain.is_none_or(|p| p == Plain::Text),
+        Json::Array(items) => {
+            items.len() == node.items().len()
+                && items.iter().zip(node.items()).all(|(v, n)| matches(v, n))
+        }
+        Json::Object(fields) => fields
+            .iter()
+            .all(|(k, v)| node.get(k).is_some_and(|e| matches(v, &e.node))),
+    }
+}
+
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        (-1e9..1e9).prop_map(|f: f64| f.into()),
+        "\\PC{0,12}".prop_map(Into::into),
+        "[-:#&*!|>'\"%@`{}\\[\\], \n\ta0]{0,8}".prop_map(Into::into),
+        prop_oneof!["null", "true", "yes", "~", "0400", "1e3", "<<"].prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 32, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+            prop::collection::btree_map("[a-z.:# -]{1,6}", inner, 0..5)
+                .prop_map(|m| serde_json::Value::Object(m.into_iter().collect())),
+        ]
+    })
+}
+
+fn read_one(text: &str) -> Result<Node, TestCaseError> {
+    let (mut documents, problems) = read(text);
+    prop_assert_eq!(problems, vec![], "{}", text);
+    // A document of nothing is left out.
+    Ok(documents.pop().unwrap_or(Node {
+        line: 1,
+        value: Value::Scalar(Scalar {
+            text: String::new(),
+            plain: true,
+        }),
+    }))
+}
+
+proptest! {
+    #[test]
+    fn reads_what_serde_yaml_writes(value in json()) {
+        let text = serde_yaml::to_string(&value).unwrap();
+        prop_assert!(matches(&value, &read_one(&text)?), "{text}");
+    }
+
+    #[test]
+    fn reads_json_also_with_tabs(value in json()) {
+        let text = value.to_string();
+        prop_assert!(matches(&value, &read_one(&text)?), "{text}");
+        let mut text = Vec::new();
+        let tabs = serde_json::ser::PrettyFormatter::with_indent(b"\t");
+        let mut writer = serde_json::Serializer::with_formatter(&mut text, tabs);
+        serde::Serialize::serialize(&value, &mut writer).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        prop_assert!(matches(&value, &read_one(&text)?), "{text}");
+    }
+
+    /// Whatever a disk or a hand does to a file: no panic, and an end.
+    #[test]
+    fn mutated_manifests_end_in_order(
+        which in 0..4_usize,
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, "[-:#&*!|>'\"%@{}\\[\\], ~\n\ta0]{0,4}"), 0..6),
+    ) {
+        let mut text = MANIFESTS[which].to_owned();
+        for (at, removed, inserted) in cuts {
+            let at = at.index(text.len() + 1);
+            let end = (at + removed).min(text.len());
+            if text.is_char_boundary(at) && text.is_char_boundary(end) {
+                text.replace_range(at..end, &inserted);
+            }
+        }
+        let parsed = crate::pod::manifest::parse("f", text.as_bytes(), "node");
+        let bad = parsed.diagnostics.iter().any(|d| d.severity == crate::pod::Severity::Error);
+        prop_assert!(!bad || parsed.pods.is_empty());
+    }
+
+    #[test]
+    fn garbage_ends_in_order(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        crate::pod::manifest::parse("f", &bytes, "node");
+    }
+}
+
+const MANIFESTS: [&str; 4] = [
+    include_str!("../golden/yaml_1_1.yaml"),
+    include_str!("../golden/anchors.yaml"),
+    include_str!("../golden/validation.yaml"),
+    include_str!("../golden/good.json"),
+];
