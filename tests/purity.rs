@@ -53,8 +53,8 @@ fn pure_rooms_touch_nothing() {
 /// Rust files below a directory, without tests.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(dir).expect("the directory is there") {
+        let path = entry.expect("the directory can be read").path();
         if path.is_dir() {
             files.extend(sources(&path));
         } else if path.extension().is_some_and(|e| e == "rs")
