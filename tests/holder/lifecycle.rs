@@ -360,7 +360,10 @@ fn want_of_memory_is_told() {
         format!("/sys/fs/cgroup/memory{cgroup}/memory.limit_in_bytes"),
         format!("/sys/fs/cgroup{cgroup}/memory.max"),
     ];
-    let file = files.iter().find(|f| Path::new(f).exists()).unwrap();
+    let Some(file) = files.iter().find(|f| Path::new(f).exists()) else {
+        println!("skipped: no memory controller");
+        return;
+    };
     std::fs::OpenOptions::new()
         .write(true)
         .open(file)

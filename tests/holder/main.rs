@@ -6,6 +6,7 @@
 )]
 
 mod exec;
+mod hierarchies;
 mod lifecycle;
 mod manners;
 mod pod;

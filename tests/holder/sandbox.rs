@@ -1,4 +1,9 @@
 //! A real holder with a busybox image, in private directories and its own cgroup root; everything ends with the value.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test's helpers fail by panic, and a skip is printed"
+)]
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
