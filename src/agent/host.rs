@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 
+use crate::network;
 use crate::oci::NodeFacts;
 
 #[cfg(test)]
@@ -107,18 +108,9 @@ fn first_local(trie: &str) -> Option<IpAddr> {
 /// servers behind it, where systemd-resolved tells them.
 pub fn resolv_conf(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    if is_stub(&text) {
+    if network::resolv_conf_is_stub(&text) {
         std::fs::read_to_string(RESOLVED).unwrap_or(text)
     } else {
         text
     }
-}
-
-fn is_stub(text: &str) -> bool {
-    let mut servers = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("nameserver"))
-        .map(str::trim)
-        .peekable();
-    servers.peek().is_some() && servers.all(|server| matches!(server, "127.0.0.53" | "127.0.0.54"))
 }

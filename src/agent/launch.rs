@@ -183,7 +183,7 @@ fn write_files(
         &[]
     };
     let hosts = dir.join("etc-hosts");
-    let text = network::hosts_file(pod, node, &node_hosts, pod_ips);
+    let text = network::hosts_file(pod, &node_hosts, pod_ips);
     store::rewrite(&hosts, text.as_bytes(), 0o644)?;
 
     let hostname = dir.join("hostname");

@@ -78,12 +78,7 @@ fn domain(pod: &StaticPod) -> Option<String> {
 }
 
 /// P-191…P-193. `node_hosts` is the node's /etc/hosts, used for host-network pods.
-pub fn hosts_file(
-    pod: &StaticPod,
-    _node_name: &str,
-    node_hosts: &str,
-    pod_ips: &[String],
-) -> String {
+pub fn hosts_file(pod: &StaticPod, node_hosts: &str, pod_ips: &[String]) -> String {
     let mut text = if is_host_network(pod.pod.spec.as_ref()) {
         let newline = if node_hosts.is_empty() || node_hosts.ends_with('\n') {
             ""

@@ -74,7 +74,7 @@ fn hosts_of_a_pod_with_addresses() {
     );
     let ips = ["10.1.2.3".to_owned(), "fd00::3".to_owned()];
     assert_eq!(
-        hosts_file(&pod, "node1", "unused", &ips),
+        hosts_file(&pod, "unused", &ips),
         "# Kubernetes-managed hosts file.\n\
          127.0.0.1\tlocalhost\n\
          ::1\tlocalhost ip6-localhost ip6-loopback\n\
@@ -94,7 +94,7 @@ fn hosts_of_a_pod_with_addresses() {
 #[test]
 fn hosts_of_a_plain_pod_end_with_its_name() {
     let pod = pod("web-node1", json!({}));
-    let text = hosts_file(&pod, "node1", "", &["10.1.2.3".to_owned()]);
+    let text = hosts_file(&pod, "", &["10.1.2.3".to_owned()]);
     assert!(
         text.ends_with("ip6-allrouters\n10.1.2.3\tweb-node1\n"),
         "{text}"
@@ -109,7 +109,6 @@ fn hosts_on_the_hosts_network_are_the_nodes() {
         assert_eq!(
             hosts_file(
                 &pod("web-node1", spec.clone()),
-                "node1",
                 node_hosts,
                 &["192.0.2.9".to_owned()]
             ),

@@ -42,11 +42,3 @@ Main:
     assert_eq!(first_local(trie), "192.168.4.7".parse().ok());
     assert_eq!(first_local(""), None);
 }
-
-#[test]
-fn only_a_resolver_stub_is_replaced() {
-    assert!(is_stub("nameserver 127.0.0.53\noptions edns0\n"));
-    assert!(!is_stub("nameserver 127.0.0.1\n"));
-    assert!(!is_stub("nameserver 127.0.0.53\nnameserver 9.9.9.9\n"));
-    assert!(!is_stub("search lan\n"));
-}
