@@ -1,5 +1,7 @@
 //! The built binary, as a person calls it: exit codes, streams, help and completion. No root, no agent.
 
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn vetch(args: &[&str]) -> Output {
@@ -220,11 +222,17 @@ fn stop_without_agent_and_holders_is_done_at_once() {
     assert_eq!(code(&vetch(&["stop"])), 64);
 }
 
+fn write(file: &Path, text: &str) {
+    std::fs::File::create(file)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .expect("write a file");
+}
+
 /// Manifests and everything that `vetch check` has to say about them.
 fn check(name: &str, manifest: &str) -> (Output, String) {
     let dir = tempfile::tempdir().expect("make a directory");
     let file = dir.path().join(name);
-    std::fs::write(&file, manifest).expect("write the manifest");
+    write(&file, manifest);
     let output = vetch(&["check", dir.path().to_str().expect("a plain path")]);
     let prefix = format!("{}/", dir.path().display());
     let text = stdout(&output).replace(&prefix, "");
@@ -325,7 +333,7 @@ fn check_of_a_path_that_is_not_there_fails() {
 fn run_refuses_a_bad_manifest_before_it_touches_anything() {
     let dir = tempfile::tempdir().expect("make a directory");
     let file = dir.path().join("bad.yaml");
-    std::fs::write(&file, "kind: Pod\n").expect("write the manifest");
+    write(&file, "kind: Pod\n");
     let output = vetch(&["run", file.to_str().expect("a plain path")]);
     assert_eq!(code(&output), 65);
     assert!(stderr(&output).contains("error: "), "{}", stderr(&output));

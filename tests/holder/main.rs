@@ -5,6 +5,7 @@
     reason = "a test's helpers fail by panic, and a skip is printed"
 )]
 
+mod commands;
 mod exec;
 mod hierarchies;
 mod lifecycle;
