@@ -1,6 +1,11 @@
 //! The examples: each is short, says what to observe, and has no problem; the first one really runs.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
 
 fn examples() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir("examples")
@@ -33,5 +38,98 @@ fn every_example_is_free_of_problems() {
         let parsed = vetch::pod::manifest::parse(&name, &content, "node");
         assert_eq!(parsed.diagnostics, [], "{name}");
         assert!(!parsed.pods.is_empty(), "{name}");
+    }
+}
+
+/// Longest that anything here may take: a debug build on a busy machine unpacks slowly.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A `vetch run` that is ended with the value.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Ended already if the test came to its end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The README's first command: the page is served, the log shown, and nothing is left after SIGTERM.
+#[test]
+fn hello_runs_serves_ends_gracefully_and_leaves_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: examples/hello.yaml end to end: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("make a directory");
+    let manifest = dir.path().join("hello.yaml");
+    let port = free_port();
+    write_hello(&manifest, port);
+    let home = dir.path().join("tmp");
+    std::fs::create_dir(&home).expect("make a directory");
+    let output = dir.path().join("out");
+    let stdout = File::create(&output).expect("make a file");
+    let child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .arg("run")
+        .arg(&manifest)
+        .env("TMPDIR", &home)
+        .stdout(stdout)
+        .spawn()
+        .expect("start vetch");
+    let mut run = Run(child);
+    let page = wait_for("the page", || get(port));
+    assert!(page.contains("Hello from hello-"), "{page}");
+    let pid = i32::try_from(run.0.id()).expect("a pid");
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("end vetch");
+    assert_eq!(run.0.wait().expect("wait for vetch").code(), Some(0));
+    let output = std::fs::read_to_string(&output).expect("read the output");
+    assert!(output.contains("/hello | hello from hello-"), "{output}");
+    assert!(output.contains("/hello | bye\n"), "{output}");
+    assert_eq!(std::fs::read_dir(&home).expect("read it").count(), 0);
+    let cgroups = vetch::holder::cgroup::Cgroups::discover().expect("cgroups");
+    let root = format!("/vetch-run-{}", pid.as_raw_nonzero());
+    assert!(!cgroups.is_populated(&root), "{root} lives");
+}
+
+/// The example with another port, since 8080 may be taken here.
+fn write_hello(manifest: &Path, port: u16) {
+    let text = std::fs::read_to_string("examples/hello.yaml").expect("read the example");
+    let with_port = text.replace(
+        "      env:\n",
+        &format!("      env:\n        - {{name: PORT, value: \"{port}\"}}\n"),
+    );
+    assert_ne!(text, with_port);
+    File::create(manifest)
+        .and_then(|mut file| file.write_all(with_port.as_bytes()))
+        .expect("write the manifest");
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    listener.local_addr().expect("an address").port()
+}
+
+fn get(port: u16) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.starts_with("HTTP/1.1 200 ").then_some(answer)
+}
+
+fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let now = || vetch::sys::clock::now().boot_ms;
+    let limit_ms = u64::try_from(DEADLINE.as_millis()).expect("fits");
+    let end = now() + limit_ms;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

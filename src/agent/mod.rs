@@ -26,7 +26,7 @@ mod host;
 mod imports;
 mod launch;
 mod link;
-mod log;
+pub mod log;
 mod news;
 mod notify;
 mod pass;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{CliError, output};
+use super::CliError;
+use crate::agent::log::Log;
 use crate::config::{self, Overrides};
 
 /// Run the pods of a manifest directory, until stopped; pods outlive the agent
@@ -47,7 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     };
     let loaded = config::load(args.config.as_deref(), overrides)?;
     for warning in &loaded.warnings {
-        output::say(&format!("<4>{warning}"));
+        Log::from_env().warn(warning);
     }
     crate::agent::run(loaded.config)?;
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use self::home::Home;
 use super::ending::Grace;
 use super::{CliError, check, output};
+use crate::agent::AgentError;
 use crate::sys::signals;
 
 /// Run manifests in the foreground, with private directories, until Ctrl-C
@@ -38,7 +39,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if report.is_refused() {
         return Ok(ExitCode::from(check::EXIT_REFUSED));
     }
-    // crate::agent::start::check_environment()?;
+    crate::agent::start::check_environment().map_err(AgentError::from)?;
     let home = Home::create()?;
     let outcome = home
         .provide_images(&args.image, &report.pods)
