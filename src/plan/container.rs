@@ -153,41 +153,30 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
 /// P-151, P-152. No timer: an import is news.
 fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     let image = image(container);
-    let policy = container.image_pull_policy.as_deref();
-    let (reason, message) = match view.world.observed.images.get(image) {
+    let is_never = container.image_pull_policy.as_deref() == Some("Never");
+    let missing = || {
+        format!("image {image:?} is not in the local store; load it with: vetch image import FILE")
+    };
+    let (reason, event, message) = match view.world.observed.images.get(image) {
         Some(ImagePresence::Present(_)) => return None,
         None => return Some(unknown_image(image)),
         Some(ImagePresence::InvalidName(why)) => (
             "InvalidImageName",
+            "InspectFailed",
             format!("image {image:?} is not a valid image name: {why}"),
         ),
-        Some(ImagePresence::Absent) => (
-            if policy == Some("Never") {
-                "ErrImageNeverPull"
-            } else {
-                "ErrImagePull"
-            },
-            format!(
-                "image {image:?} is not in the local store; load it with: vetch image import FILE"
-            ),
-        ),
+        Some(ImagePresence::Absent) if is_never => {
+            ("ErrImageNeverPull", "ErrImageNeverPull", missing())
+        }
+        Some(ImagePresence::Absent) => ("ErrImagePull", "Failed", missing()),
     };
-    let (event, text) = match reason {
-        "ErrImageNeverPull" => (reason, message.clone()),
-        "InvalidImageName" => ("InspectFailed", message.clone()),
-        _ => (
-            "Failed",
-            format!("Failed to pull image {image:?}: {message}"),
-        ),
-    };
+    let key = format!("{reason} {image}");
     Some(Wait {
         reason: reason.to_owned(),
         note: message.clone(),
-        message: Some(message),
+        message: Some(message.clone()),
         due_boot_ms: None,
-        announcement: Some(
-            Announcement::warning(format!("{reason} {image}"), event, text).about(&container.name),
-        ),
+        announcement: Some(Announcement::warning(key, event, message).about(&container.name)),
     })
 }
 

@@ -11,7 +11,7 @@ use super::container::{self, Verdict};
 use super::pass::{Goal, PodView};
 use super::run::{self, Verdicts};
 use super::sandbox::{self, Obstacle};
-use super::{ContainerHistory, PastInstance, PodHistory, notes};
+use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, notes};
 
 /// P-141: bytes of termination messages in one pod's status.
 const MESSAGES_MAX: usize = 12 * 1024;
@@ -19,7 +19,7 @@ const MESSAGES_MAX: usize = 12 * 1024;
 /// What a container shows.
 #[derive(Debug, Clone, Copy)]
 enum Shown<'a> {
-    Running(&'a super::LiveInstance),
+    Running(&'a LiveInstance),
     Terminated(&'a PastInstance),
     Waiting,
 }
@@ -122,7 +122,7 @@ fn shown<'a>(past: &'a ContainerHistory, verdict: Option<&Verdict>) -> Shown<'a>
     }
 }
 
-fn running(live: &super::LiveInstance) -> ContainerState {
+fn running(live: &LiveInstance) -> ContainerState {
     ContainerState {
         running: Some(ContainerStateRunning {
             started_at: Some(time(live.started_at.wall)),
@@ -169,13 +169,15 @@ fn waiting(view: &PodView<'_>, verdict: Option<&Verdict>) -> ContainerState {
     }
 }
 
-/// What keeps the whole pod from starting.
+/// What keeps the whole pod from starting. Without a countdown: a status that says nothing new must not change.
 fn held_up(view: &PodView<'_>) -> Option<String> {
     if view.goal != Goal::Run || view.sandbox.is_some() {
         return None;
     }
-    let obstacle: Obstacle<'_> = sandbox::obstacle(view)?;
-    Some(notes::obstacle(obstacle, view))
+    sandbox::obstacle(view).map(|obstacle| match obstacle {
+        Obstacle::Failed { problem, .. } => problem.message.clone(),
+        Obstacle::SourcesNotReady | Obstacle::OldPod(_) => notes::obstacle(obstacle, view),
+    })
 }
 
 /// P-141: the last part of a message is kept.

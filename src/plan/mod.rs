@@ -1,5 +1,17 @@
 //! The decision: what to do next, given what is wanted, what is seen and what happened before. Pure: the clock is an
 //! argument, there is no I/O and no logging; `notes` say why in words.
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | `pass` | what is a pod to become, and what is the next step there? |
+//! | `absorb` | what is new, and what has to be remembered of it? |
+//! | `sandbox` | may the sandbox start, is it to be replaced, how does it end? |
+//! | `run` | which containers of a ready sandbox start, stop, are cleared away? |
+//! | `container` | one container: keep, start, wait (why, how long), done? |
+//! | `backoff` | how long? |
+//! | `status`, `container_status`, `conditions`, `qos` | what does an API server show? |
+//! | `events`, `notes` | what do people read? |
+//! | `history`, `outcome` | memory between passes, and the plan as it grows |
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Edits in place, ends of all pods, reboots, pods that come and go.
 
 use super::fixtures::*;
-use crate::plan::{Action, Finished, History, ImagePresence, plan};
+use crate::plan::{Action, Finished, History, ImagePresence, SandboxState, plan};
 
 /// P-40: only the container with the changed image is replaced, whatever the restart policy.
 #[test]
@@ -195,4 +195,29 @@ fn a_stopping_container_is_asked_again_only_to_hurry() {
         let plan = planned(&[], &observed, &History::default(), 1);
         assert_eq!(!plan.actions.is_empty(), asked, "kill at {kill_at}");
     }
+}
+
+/// Holders that were told to end while no agent ran leave nothing behind: that is no failure of a run-once pod.
+#[test]
+fn run_once_pod_that_was_ended_without_an_agent_runs_again() {
+    let p = pod("u1", "Never", &["a"]);
+    let history = history_of(&[&p], &[(0, seen(&p, ready(vec![running("a", 0, 0)])))]);
+    let plan = planned(&[&p], &nothing(), &history, 1);
+    assert!(matches!(plan.actions[..], [Action::StartSandbox { .. }]));
+}
+
+/// A leaving holder refuses everything; the pod waits for a new one.
+#[test]
+fn nothing_is_asked_of_a_leaving_holder() {
+    let p = pod("u1", "Always", &["a"]);
+    let mut observed = seen(&p, ready(vec![exited("a", 0, (0, 1), 143)]));
+    if let SandboxState::Ready { leaving, .. } =
+        &mut observed.sandboxes.get_mut(&p.uid).unwrap().state
+    {
+        *leaving = true;
+    }
+    let plan = planned(&[&p], &observed, &History::default(), 2);
+    assert_eq!(plan.actions, []);
+    let plan = planned(&[&p], &nothing(), &plan.history, 3);
+    assert!(matches!(plan.actions[..], [Action::StartSandbox { .. }]));
 }
