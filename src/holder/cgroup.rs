@@ -209,18 +209,25 @@ impl Hierarchy {
         self.mount.join(path.trim_matches('/'))
     }
 
+    /// The leaf is tried first: its parents are there already, but for a pod's first container.
     fn create(&self, names: &[&str]) -> Result<(), CgroupError> {
-        let mut dir = self.mount.clone();
-        for name in names {
-            if self.kind == Kind::Unified {
-                hand_down(&dir);
+        let dir = self.dir(&names.join("/"));
+        let (Some(parent), [parents @ .., _]) = (dir.parent(), names) else {
+            return Ok(());
+        };
+        match fs::create_dir(&dir) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !parents.is_empty() => {
+                self.create(parents)?;
+                make_dir(&dir)?;
             }
-            let parent = dir.clone();
-            dir.push(name);
-            make_dir(&dir)?;
-            if self.kind == Kind::Cpuset {
-                inherit(&parent, &dir)?;
-            }
+            Err(e) => return Err(io_error("create", &dir)(e)),
+        }
+        match self.kind {
+            Kind::Unified => hand_down(parent),
+            Kind::Cpuset => inherit(parent, &dir)?,
+            Kind::Controllers | Kind::Named => {}
         }
         Ok(())
     }

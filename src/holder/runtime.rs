@@ -1,5 +1,9 @@
-//! libcontainer, called in a forked worker (see `spec` of the crate's traps in ARCHITECTURE.md): it leaves descriptors,
-//! zombies, a changed working directory and oom score behind, so nothing here may run in the holder itself.
+//! libcontainer, and the only file that names it, apart from the executor that it calls.
+//!
+//! It is written for a command that ends: in its caller it leaves descriptors and zombies after each failure, another
+//! oom score, no dumpability, and sometimes another working directory; it blocks, and its raw clone3 hangs beside a
+//! second thread. So everything here runs in a forked worker, with `as_sibling`: the container's process becomes a child
+//! of the holder. libcontainer's `delete` is not used: it removes less than [`super::requests`] does.
 
 use std::fs;
 use std::io;

@@ -344,9 +344,8 @@ impl Holder {
     fn write_state(&self) -> io::Result<()> {
         let target = self.paths.state();
         let temporary = target.with_extension("tmp");
-        let mut file = std::fs::File::create(&temporary)?;
-        serde_json::to_writer(&mut file, &self.state())?;
-        file.flush()?;
+        let bytes = serde_json::to_vec(&self.state())?;
+        std::fs::File::create(&temporary)?.write_all(&bytes)?;
         std::fs::rename(temporary, target)
     }
 }

@@ -243,7 +243,8 @@ fn listen(paths: &HolderPaths) -> io::Result<OwnedFd> {
     let bound = rustix::net::bind(&socket, &super::client::address_below(dir.as_fd())?);
     rustix::process::umask(before);
     bound?;
-    rustix::net::listen(&socket, 16)?;
+    // Clients do not wait for a place: room for as many probes and people as may come while we write a log.
+    rustix::net::listen(&socket, 128)?;
     Ok(socket)
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use vetch::holder::proto::{FailureKind, Reply, Request};
 
 use crate::sandbox::{Sandbox, Wire, can_run, exec_request, wait_for};
-use crate::{LIVES, shell};
+use crate::{LIVES, container, shell};
 
 /// Pids in the pod's cgroup.
 fn tree(sandbox: &Sandbox) -> usize {
@@ -183,4 +183,47 @@ fn what_does_not_run_takes_no_command() {
         let refused = FailureKind::Refused;
         assert!(matches!(reply, Reply::Failed { kind, .. } if kind == refused));
     }
+}
+
+#[test]
+fn many_at_once_get_along_and_leave_nothing() {
+    if !can_run() {
+        return;
+    }
+    let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
+    let containers: String = names.iter().map(|n| container(n, LIVES)).collect();
+    let sandbox = Sandbox::start(&format!("  containers:\n{containers}"));
+    let requests: Vec<_> = names.iter().map(|n| sandbox.prepare(n)).collect();
+    let ids: Vec<_> = requests.iter().map(|r| r.id.clone()).collect();
+    let create = |request| sandbox.wire.send(Request::Create(Box::new(request)), &[]);
+    let sent: Vec<u64> = requests.into_iter().map(create).collect();
+    for id in sent {
+        let (reply, _) = sandbox.wire.reply(id);
+        assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+    }
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+    let exec = |n: usize| {
+        let wire = Wire::connect(&sandbox.paths);
+        let script = format!("exit {n}");
+        let command = exec_request(&ids[n % ids.len()], &["sh", "-c", &script]);
+        wire.send(Request::Exec(command), &fds);
+        wire
+    };
+    let wires: Vec<Wire> = (0..24).map(exec).collect();
+    for (n, wire) in (0..).zip(wires) {
+        assert_eq!(wire.exec_exit(), (n, false));
+    }
+    for id in &ids {
+        assert_eq!(sandbox.stop(id, 10_000), Reply::Done);
+    }
+    for id in &ids {
+        assert_eq!(sandbox.exit(id).code, 0);
+        assert_eq!(sandbox.remove(id, true), Reply::Done);
+    }
+    let children = format!("task/{}/children", sandbox.pid());
+    assert_eq!(sandbox.proc_text(&children), "");
+    let runtime = std::fs::read_dir(sandbox.paths.runtime()).unwrap();
+    assert_eq!(runtime.count(), 0);
+    assert!(!sandbox.proc_text("mountinfo").contains("rootfs"));
 }
