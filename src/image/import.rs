@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -199,32 +199,39 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Gives the bytes of file data.
+    /// Gives the bytes of file data. The file's own digest is left out when the diff id says the same, as in an
+    /// uncompressed layer: hashing is what an import spends its time on.
     fn unpack_checked(&mut self, layer: &FoundLayer, staged: &Path) -> Result<u64, ImportError> {
-        let (fs, replaced) = (staged.join("fs"), staged.join("replaced"));
-        let fs_dir = make_root(&fs)?;
-        let replaced_dir = make_root(&replaced)?;
-        let failed = |source| ImportError::Unpack {
-            name: layer.name.clone(),
-            source,
-        };
         let file = self.archive.open_file(&layer.name)?;
+        let Some(digest) = layer.digest.as_ref().filter(|d| **d != layer.diff_id) else {
+            return self.unpack_stream(layer, BufReader::with_capacity(BUFFER, file), staged);
+        };
         let mut blob = BufReader::with_capacity(BUFFER, Hashing::new(file));
-        let read_error = |e: io::Error| failed(UnpackError::Tar(e.into()));
-        let decoder = Decoder::new(&mut blob).map_err(read_error)?;
+        let size = self.unpack_stream(layer, &mut blob, staged)?;
+        io::copy(&mut blob, &mut io::sink()).map_err(|e| unreadable(layer, e))?;
+        check(layer, digest, blob.into_inner().finish())?;
+        Ok(size)
+    }
+
+    fn unpack_stream(
+        &mut self,
+        layer: &FoundLayer,
+        input: impl BufRead,
+        staged: &Path,
+    ) -> Result<u64, ImportError> {
+        let replaced = staged.join("replaced");
+        let fs_dir = make_root(&staged.join("fs"))?;
+        let replaced_dir = make_root(&replaced)?;
         let mut stream = LayerStream {
-            inner: Hashing::new(decoder),
+            inner: Hashing::new(Decoder::new(input).map_err(|e| unreadable(layer, e))?),
             allowance: self.allowance,
         };
-        let unpacked = unpack(&mut stream, fs_dir.as_fd(), replaced_dir.as_fd()).map_err(failed)?;
-        // Both digests are over everything, also what follows the end of the tar.
-        io::copy(&mut stream, &mut io::sink()).map_err(read_error)?;
+        let unpacked = unpack(&mut stream, fs_dir.as_fd(), replaced_dir.as_fd())
+            .map_err(|source| failed(layer, source))?;
+        // The digest is over everything, also what follows the end of the tar.
+        io::copy(&mut stream, &mut io::sink()).map_err(|e| unreadable(layer, e))?;
         self.allowance = self.allowance.saturating_sub(stream.inner.count());
         check(layer, &layer.diff_id, stream.inner.finish())?;
-        io::copy(&mut blob, &mut io::sink()).map_err(read_error)?;
-        if let Some(digest) = &layer.digest {
-            check(layer, digest, blob.into_inner().finish())?;
-        }
         remove::empty_dir(&replaced)?;
         std::fs::remove_dir(&replaced).map_err(|e| StoreError::io("remove", &replaced, e))?;
         Ok(unpacked.bytes)
@@ -284,6 +291,17 @@ impl Import<'_> {
             config: found.config,
         })
     }
+}
+
+fn failed(layer: &FoundLayer, source: UnpackError) -> ImportError {
+    ImportError::Unpack {
+        name: layer.name.clone(),
+        source,
+    }
+}
+
+fn unreadable(layer: &FoundLayer, source: io::Error) -> ImportError {
+    failed(layer, UnpackError::Tar(source.into()))
 }
 
 fn check(layer: &FoundLayer, expected: &Digest, found: Digest) -> Result<(), ImportError> {
