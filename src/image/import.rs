@@ -15,7 +15,7 @@ use super::record::{self, Pin, Record};
 use super::tar_stream::Input;
 use super::unpack::{UnpackError, unpack};
 use super::writer::Writer;
-use super::{Store, StoreError, lookup, remove};
+use super::{Store, StoreError, overlay, remove};
 use crate::pod::image_ref::ImageRef;
 
 /// Bytes read from an archive at once.
@@ -273,7 +273,7 @@ impl Import<'_> {
         }
         if let Some(last) = layers
             .iter()
-            .position(|l| lookup::is_opaque(&store.layer_fs(l)))
+            .position(|l| is_opaque_root(&store.layer_fs(l)))
         {
             layers.truncate(last + 1);
         }
@@ -313,6 +313,10 @@ fn check(layer: &FoundLayer, expected: &Digest, found: Digest) -> Result<(), Imp
         expected: expected.clone(),
         found,
     })
+}
+
+fn is_opaque_root(layer: &Path) -> bool {
+    File::open(layer).is_ok_and(|dir| overlay::is_opaque(dir.as_fd()))
 }
 
 /// The root of a layer that does not say otherwise is 0755, whatever the umask.
@@ -356,3 +360,6 @@ impl<R: Read> Input for &mut LayerStream<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

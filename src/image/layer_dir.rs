@@ -4,16 +4,14 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec};
 use rustix::io::Errno;
 
+use super::metadata;
+use super::overlay::{file_type, is_whiteout, set_opaque};
 use super::tar_stream::Entry;
 use super::unpack::Trouble;
 
-/// What overlayfs reads.
-pub const OPAQUE_XATTR: &str = "trusted.overlay.opaque";
 /// openat2 gives EAGAIN when something on the system is renamed meanwhile.
 const RESOLVE_TRIES: u32 = 1000;
 
@@ -94,36 +92,33 @@ impl<'a> LayerDir<'a> {
         Err(Errno::AGAIN)
     }
 
+    /// Below the first directory that had to be made everything is new, so that nothing is to be looked up any more.
     fn make_parents(&self, path: &[u8]) -> Result<OwnedFd, Trouble> {
         let mut parent: Option<OwnedFd> = None;
         let mut end = 0;
+        let mut is_new = false;
         for part in path.split(|b| *b == b'/') {
             end += part.len();
             let here = parent.as_ref().map_or(self.root, |fd| fd.as_fd());
             let name = Name::new(part)?;
-            let fd = match self.resolve(&path[..end]) {
+            let known = if is_new {
+                Err(Errno::NOENT)
+            } else {
+                self.resolve(&path[..end])
+            };
+            let fd = match known {
+                Ok(fd) => fd,
                 Err(Errno::NOENT) => {
-                    match rustix::fs::mkdirat(here, &name.0, Mode::from_raw_mode(0o755)) {
-                        Err(Errno::EXIST) => {
-                            return Err(Trouble::Refused(
-                                "has a parent that is a link to nothing in its layer",
-                            ));
-                        }
-                        outcome => outcome.map_err(|e| Trouble::Io("create a parent of", e))?,
-                    }
-                    self.resolve(&path[..end])
+                    is_new = true;
+                    make_parent(here, &name)?
                 }
                 Err(Errno::NOTDIR) => {
-                    let known = stat(here, &name)?;
-                    if !known.is_some_and(|stat| is_whiteout(&stat)) {
-                        return Err(Trouble::Refused("has a parent that is no directory"));
-                    }
-                    replace_whiteout(here, &name)?;
-                    self.resolve(&path[..end])
+                    is_new = true;
+                    replace_parent(here, &name)?
                 }
-                outcome => outcome,
+                Err(e) => return Err(Trouble::Io("open a parent of", e)),
             };
-            parent = Some(fd.map_err(|e| Trouble::Io("open a parent of", e))?);
+            parent = Some(fd);
             end += 1;
         }
         parent.ok_or(Trouble::Refused("has no parent"))
@@ -189,7 +184,7 @@ impl<'a> LayerDir<'a> {
             },
             Err(e) => return Err(Trouble::Io("create", e)),
         }
-        Self::set_metadata(open_dir(self.here(), name)?.as_fd(), entry)
+        metadata::set(open_dir(self.here(), name)?.as_fd(), entry)
     }
 
     pub fn make_symlink(&mut self, name: &Name, entry: &Entry) -> Result<(), Trouble> {
@@ -201,7 +196,7 @@ impl<'a> LayerDir<'a> {
         self.create(name, |here| {
             rustix::fs::symlinkat(entry.link.as_slice(), here, &name.0)
         })?;
-        self.set_node_metadata(name, entry)
+        metadata::set_node(self.here(), &name.0, entry)
     }
 
     /// Devices and FIFOs.
@@ -211,7 +206,7 @@ impl<'a> LayerDir<'a> {
         self.create(name, |here| {
             rustix::fs::mknodat(here, &name.0, kind, Mode::from_raw_mode(0o600), device)
         })?;
-        self.set_node_metadata(name, entry)?;
+        metadata::set_node(self.here(), &name.0, entry)?;
         rustix::fs::chmodat(
             self.here(),
             &name.0,
@@ -260,7 +255,7 @@ impl<'a> LayerDir<'a> {
     pub fn whiteout(&mut self, name: &Name) -> Result<(), Trouble> {
         match stat(self.here(), name)? {
             Some(known) if file_type(&known) == FileType::Directory => {
-                set_opaque(open_dir(self.here(), name)?.as_fd())
+                mark_opaque(open_dir(self.here(), name)?.as_fd())
             }
             Some(_) => Ok(()),
             None => rustix::fs::mknodat(
@@ -283,36 +278,11 @@ impl<'a> LayerDir<'a> {
             Mode::empty(),
         )
         .map_err(|e| Trouble::Io("open the directory of", e))?;
-        set_opaque(dir.as_fd())
+        mark_opaque(dir.as_fd())
     }
 
     pub fn set_root(&self, entry: &Entry) -> Result<(), Trouble> {
-        Self::set_metadata(self.root, entry)
-    }
-
-    /// Owner, xattrs, mode, in the order in which one does not undo the other. For files and directories.
-    pub fn set_metadata(fd: BorrowedFd<'_>, entry: &Entry) -> Result<(), Trouble> {
-        let (uid, gid) = owner(entry)?;
-        rustix::fs::fchown(fd, Some(uid), Some(gid))
-            .map_err(|e| Trouble::Io("set the owner of", e))?;
-        for (name, value) in &entry.xattrs {
-            set_xattr(fd, name, value)?;
-        }
-        rustix::fs::fchmod(fd, Mode::from_raw_mode(entry.mode & 0o7777))
-            .map_err(|e| Trouble::Io("set the mode of", e))
-    }
-
-    fn set_node_metadata(&self, name: &Name, entry: &Entry) -> Result<(), Trouble> {
-        let (uid, gid) = owner(entry)?;
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(self.here(), &name.0, Some(uid), Some(gid), flags)
-            .map_err(|e| Trouble::Io("set the owner of", e))?;
-        rustix::fs::utimensat(self.here(), &name.0, &times(entry.mtime), flags)
-            .map_err(|e| Trouble::Io("set the time of", e))
-    }
-
-    pub fn set_times(fd: BorrowedFd<'_>, time: Timespec) -> Result<(), Trouble> {
-        rustix::fs::futimens(fd, &times(time)).map_err(|e| Trouble::Io("set the time of", e))
+        metadata::set(self.root, entry)
     }
 
     /// Best effort: the directory may have been replaced since.
@@ -330,7 +300,7 @@ impl<'a> LayerDir<'a> {
             ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV,
         );
         if let Ok(dir) = dir {
-            let _ = rustix::fs::futimens(dir, &times(time));
+            let _ = rustix::fs::futimens(dir, &metadata::times(time));
         }
     }
 
@@ -342,14 +312,35 @@ impl<'a> LayerDir<'a> {
     }
 }
 
-/// Is it how overlayfs marks a removed name?
-pub fn is_whiteout(stat: &Stat) -> bool {
-    file_type(stat) == FileType::CharacterDevice && stat.st_rdev == 0
+fn make_parent(here: BorrowedFd<'_>, name: &Name) -> Result<OwnedFd, Trouble> {
+    match rustix::fs::mkdirat(here, &name.0, Mode::from_raw_mode(0o755)) {
+        Ok(()) => open_dir(here, name),
+        Err(Errno::EXIST) => Err(Trouble::Refused(
+            "has a parent that is a link to nothing in its layer",
+        )),
+        Err(e) => Err(Trouble::Io("create a parent of", e)),
+    }
 }
 
-/// Kind of a file.
-pub fn file_type(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
+/// A whiteout makes way for a directory.
+fn replace_parent(here: BorrowedFd<'_>, name: &Name) -> Result<OwnedFd, Trouble> {
+    if !stat(here, name)?.is_some_and(|known| is_whiteout(&known)) {
+        return Err(Trouble::Refused("has a parent that is no directory"));
+    }
+    replace_whiteout(here, name)?;
+    open_dir(here, name)
+}
+
+/// The lower layers' directory was removed and a new one made.
+fn replace_whiteout(here: BorrowedFd<'_>, name: &Name) -> Result<(), Trouble> {
+    rustix::fs::unlinkat(here, &name.0, AtFlags::empty()).map_err(|e| Trouble::Io("replace", e))?;
+    rustix::fs::mkdirat(here, &name.0, Mode::from_raw_mode(0o755))
+        .map_err(|e| Trouble::Io("create", e))?;
+    mark_opaque(open_dir(here, name)?.as_fd())
+}
+
+fn mark_opaque(dir: BorrowedFd<'_>) -> Result<(), Trouble> {
+    set_opaque(dir).map_err(|e| Trouble::Io("mark as opaque the directory of", e))
 }
 
 fn stat(here: BorrowedFd<'_>, name: &Name) -> Result<Option<Stat>, Trouble> {
@@ -368,44 +359,4 @@ fn open_dir(here: BorrowedFd<'_>, name: &Name) -> Result<OwnedFd, Trouble> {
         Mode::empty(),
     )
     .map_err(|e| Trouble::Io("open", e))
-}
-
-/// The lower layers' directory was removed and a new one made.
-fn replace_whiteout(here: BorrowedFd<'_>, name: &Name) -> Result<(), Trouble> {
-    rustix::fs::unlinkat(here, &name.0, AtFlags::empty()).map_err(|e| Trouble::Io("replace", e))?;
-    rustix::fs::mkdirat(here, &name.0, Mode::from_raw_mode(0o755))
-        .map_err(|e| Trouble::Io("create", e))?;
-    set_opaque(open_dir(here, name)?.as_fd())
-}
-
-fn set_opaque(dir: BorrowedFd<'_>) -> Result<(), Trouble> {
-    rustix::fs::fsetxattr(dir, OPAQUE_XATTR, b"y", XattrFlags::empty())
-        .map_err(|e| Trouble::Io("mark as opaque the directory of", e))
-}
-
-/// `user.*` is a convenience that not every file system has; a lost capability would break the program.
-fn set_xattr(fd: BorrowedFd<'_>, name: &str, value: &[u8]) -> Result<(), Trouble> {
-    let user = name.starts_with("user.") && !name.starts_with("user.overlay.");
-    if !user && name != "security.capability" {
-        return Ok(());
-    }
-    match rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()) {
-        Err(Errno::NOTSUP) if user => Ok(()),
-        outcome => outcome.map_err(|e| Trouble::Io("set an extended attribute of", e)),
-    }
-}
-
-fn owner(entry: &Entry) -> Result<(Uid, Gid), Trouble> {
-    let id = |id: u64| u32::try_from(id).ok().filter(|id| *id != u32::MAX);
-    match (id(entry.uid), id(entry.gid)) {
-        (Some(uid), Some(gid)) => Ok((Uid::from_raw(uid), Gid::from_raw(gid))),
-        (None, _) | (_, None) => Err(Trouble::Refused("has an owner that is no user id")),
-    }
-}
-
-fn times(time: Timespec) -> Timestamps {
-    Timestamps {
-        last_access: time,
-        last_modification: time,
-    }
 }

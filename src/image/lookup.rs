@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::StoreError;
-use super::layer_dir::{OPAQUE_XATTR, file_type, is_whiteout};
+use super::overlay::{file_type, is_opaque, is_whiteout};
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -40,11 +40,6 @@ pub fn read_file(layers: &[PathBuf], path: &str) -> Result<String, StoreError> {
         return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Does this layer hide everything below it?
-pub fn is_opaque(layer: &Path) -> bool {
-    open_dir(CWD, layer.as_os_str().as_encoded_bytes()).is_ok_and(|dir| is_marked_opaque(&dir))
 }
 
 fn resolve(layers: &[PathBuf], path: &str) -> rustix::io::Result<Option<File>> {
@@ -93,7 +88,7 @@ fn look_up(here: &[OwnedFd], name: &[u8]) -> rustix::io::Result<Found> {
         let kind = file_type(&stat);
         if kind == FileType::Directory {
             let dir = open_dir(layer.as_fd(), name)?;
-            let opaque = is_marked_opaque(&dir);
+            let opaque = is_opaque(dir.as_fd());
             dirs.push(dir);
             if opaque {
                 break;
@@ -124,12 +119,6 @@ fn found_at(layer: &OwnedFd, name: &[u8], kind: FileType) -> rustix::io::Result<
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(layer, name, flags, Mode::empty())?;
     Ok(Found::File(file.into()))
-}
-
-fn is_marked_opaque(dir: &OwnedFd) -> bool {
-    let mut value = [0u8; 1];
-    rustix::fs::fgetxattr(dir, OPAQUE_XATTR, &mut value).is_ok_and(|length| length == 1)
-        && value == *b"y"
 }
 
 fn open_dir(at: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {

@@ -224,3 +224,82 @@ fn only_one_at_a_time_may_change_the_store_and_reading_goes_on() {
     drop(writer);
     assert!(other.try_lock().unwrap().is_some());
 }
+
+#[test]
+fn the_best_platform_is_the_own_variant_then_lower_ones() {
+    let v7 = platform::Platform::of("arm", "armv7l");
+    assert_eq!(v7.to_string(), "linux/arm/v7");
+    assert_eq!(v7.rank("linux", "arm", "v7"), Some(0));
+    assert_eq!(v7.rank("linux", "arm", ""), Some(0));
+    assert_eq!(v7.rank("linux", "arm", "v6"), Some(1));
+    assert_eq!(v7.rank("linux", "arm", "v5"), Some(2));
+    assert_eq!(v7.rank("linux", "arm", "v8"), None);
+    assert_eq!(v7.rank("linux", "arm64", "v8"), None);
+    let v6 = platform::Platform::of("arm", "armv6l");
+    assert_eq!(v6.rank("linux", "arm", "v7"), None);
+    assert_eq!(v6.rank("linux", "arm", "v6"), Some(0));
+    let v8 = platform::Platform::of("aarch64", "aarch64");
+    assert_eq!(v8.to_string(), "linux/arm64/v8");
+    assert!(v8.rank("linux", "arm64", "").is_some());
+    assert!(v8.rank("linux", "arm64", "v8").is_some());
+    assert_eq!(v8.rank("windows", "arm64", "v8"), None);
+    let amd64 = platform::Platform::of("x86_64", "x86_64");
+    assert!(amd64.rank("linux", "amd64", "") < amd64.rank("linux", "amd64", "v3"));
+    assert_eq!(amd64.rank("linux", "386", ""), None);
+}
+
+#[test]
+fn pax_records_are_split_by_their_length_and_times_have_fractions() {
+    let parse = |text: &[u8]| pax::Pax::parse(text);
+    let mtime = |text: &str| {
+        let record = format!("{} mtime={text}\n", text.len() + 10);
+        let time = parse(record.as_bytes())?.mtime?;
+        Some((time.tv_sec, time.tv_nsec))
+    };
+    assert_eq!(mtime("12"), Some((12, 0)));
+    assert_eq!(mtime("12.5"), Some((12, 500_000_000)));
+    assert_eq!(mtime("12.1234567891"), Some((12, 123_456_789)));
+    assert_eq!(mtime("-1.25"), Some((-2, 750_000_000)));
+    assert_eq!(mtime("-0.25"), Some((-1, 750_000_000)));
+    for bad in ["x", "1.x", "1.-5", ""] {
+        assert_eq!(mtime(bad), None, "{bad}");
+    }
+    let two = parse(b"12 path=a\nb\n12 uid=1234\n").unwrap();
+    assert_eq!(two.path.as_deref(), Some(&b"a\nb"[..]));
+    assert_eq!(two.uid, Some(1234));
+    for bad in [
+        &b"5 a=b"[..],
+        b"x a=b\n",
+        b"3 a\n",
+        b"6 a=b\n7",
+        b"0 a=b\n",
+        b"99 a=b\n",
+    ] {
+        assert!(parse(bad).is_none(), "{}", String::from_utf8_lossy(bad));
+    }
+}
+
+#[test]
+fn names_become_file_names_that_cannot_clash_or_climb() {
+    let file = record::file_name;
+    assert_eq!(file("docker.io/library/a:1"), "docker.io%library%a:1");
+    let long = |end| file(&format!("r/{}{end}", "x".repeat(300)));
+    assert_ne!(long("a"), long("b"));
+    assert!(long("a").len() < 100);
+    assert!(!file("../../x").contains('/') && !file("..").starts_with('.'));
+}
+
+#[test]
+fn a_damaged_record_hides_its_image_only_and_is_healed_by_importing_again() {
+    let place = Place::new();
+    let layers = [layer(&[("a", "1")])];
+    let id = place.import("a", &layers).images[0].id.clone();
+    place.import("b", &[layer(&[("b", "1")])]);
+    std::fs::File::create(place.store.record_path(&id)).unwrap();
+    assert_eq!(place.id("a"), None);
+    assert!(place.id("b").is_some());
+    assert_eq!(place.store.list().unwrap().len(), 1);
+    let report = place.import("a", &layers);
+    assert_eq!(report.images[0].new_layers, 0, "its layer was kept");
+    assert_eq!(place.id("a"), Some(id.to_string()));
+}

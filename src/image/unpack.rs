@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, Timespec};
 
 use super::layer_dir::{LayerDir, Name};
+use super::metadata;
 use super::tar_stream::{Entry, Input, Kind, TarError, TarReader};
 
 /// Bytes copied at once.
@@ -217,8 +218,8 @@ impl Unpacker<'_> {
                 rustix::fs::ftruncate(&file, entry.size).map_err(|e| Trouble::Io("extend", e))?;
             }
         }
-        LayerDir::set_metadata(file.as_fd(), entry)?;
-        LayerDir::set_times(file.as_fd(), entry.mtime)
+        metadata::set(file.as_fd(), entry)?;
+        metadata::set_time(file.as_fd(), entry.mtime)
     }
 
     fn copy<R: Input>(
