@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Visitor};
 
 use super::report::Scope;
-use super::scalar::{Plain, boolean, resolve};
+use super::scalar::{Plain, boolean, resolve, whole};
 use super::yaml::{Entry, Node, Scalar, Value};
 
 const TEXT: &str = "text";
@@ -27,39 +27,6 @@ pub(super) fn decode<T: for<'de> Deserialize<'de>>(scope: Scope<'_>) -> Option<T
             scope.error("", &message);
             None
         }
-    }
-}
-
-/// Names of the fields of a Kubernetes type.
-pub(super) fn fields_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    let mut fields: &[&str] = &[];
-    // The probe never gives a value; what it is asked for is what we want.
-    let _ = T::deserialize(FieldProbe(&mut fields));
-    fields
-}
-
-struct FieldProbe<'a>(&'a mut &'static [&'static str]);
-
-impl<'de> de::Deserializer<'de> for FieldProbe<'_> {
-    type Error = Failed;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Failed> {
-        Err(Failed::Reported)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        _: V,
-    ) -> Result<V::Value, Failed> {
-        *self.0 = fields;
-        Err(Failed::Reported)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
     }
 }
 
@@ -178,6 +145,9 @@ impl<'a> Decoder<'a> {
             self.mismatch(&self.expected(TEXT));
             return "";
         };
+        if scalar.text.contains('\0') {
+            self.mismatch("must not contain a NUL character");
+        }
         if !scalar.plain {
             return &scalar.text;
         }
@@ -239,15 +209,6 @@ impl<'a> Decoder<'a> {
         let field = format!("{}{path}", self.scope.prefix);
         self.scope.report.warn(entry.line, &field, &message);
     }
-}
-
-/// Go writes whole floats as integers when it turns YAML into JSON, so `1e3` is a good port.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "whole and below 2^53, so exact"
-)]
-fn whole(value: f64) -> Option<i64> {
-    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
 
 macro_rules! integers {
@@ -340,11 +301,7 @@ impl<'de> de::Deserializer<'de> for Decoder<'_> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        visitor.visit_map(Fields {
-            parent: self,
-            entries: self.entries().iter(),
-            current: None,
-        })
+        visitor.visit_map(Fields::new(self, self.entries()))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -353,19 +310,13 @@ impl<'de> de::Deserializer<'de> for Decoder<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Failed> {
-        for entry in self.entries() {
+        let entries = self.entries();
+        for entry in entries {
             if !fields.contains(&entry.key.as_str()) {
                 self.warn_unknown(entry, fields);
             }
         }
-        if matches!(self.node.value, Value::Mapping(_)) {
-            return self.deserialize_map(visitor);
-        }
-        visitor.visit_map(Fields {
-            parent: self,
-            entries: [].iter(),
-            current: None,
-        })
+        visitor.visit_map(Fields::new(self, entries))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
@@ -405,6 +356,16 @@ struct Fields<'a> {
     parent: Decoder<'a>,
     entries: std::slice::Iter<'a, Entry>,
     current: Option<&'a Entry>,
+}
+
+impl<'a> Fields<'a> {
+    fn new(parent: Decoder<'a>, entries: &'a [Entry]) -> Self {
+        Self {
+            parent,
+            entries: entries.iter(),
+            current: None,
+        }
+    }
 }
 
 impl<'de> de::MapAccess<'de> for Fields<'_> {

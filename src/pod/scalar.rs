@@ -85,6 +85,15 @@ fn float(text: &str) -> Option<f64> {
         .flatten()
 }
 
+/// Go writes whole floats as integers when it turns YAML into JSON, so `1e3` is a good port.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "whole and below 2^53, so exact"
+)]
+pub(super) fn whole(value: f64) -> Option<i64> {
+    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Plain, boolean, resolve};

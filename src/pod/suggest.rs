@@ -5,7 +5,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::decode::fields_of;
+use serde::Deserialize;
+use serde::de::{self, Visitor};
+
+use super::decode::Failed;
 
 /// `did you mean imagePullPolicy?` or `it belongs in spec`, for a key that is none of `fields`.
 pub(super) fn suggestion(key: &str, fields: &[&str]) -> Option<String> {
@@ -40,6 +43,39 @@ fn place_of(key: &str) -> Option<&'static str> {
     .into_iter()
     .find(|(_, fields)| fields.contains(&key))
     .map(|(place, _)| place)
+}
+
+/// Names of the fields of a Kubernetes type.
+fn fields_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    let mut fields: &[&str] = &[];
+    // The probe never gives a value; what it is asked for is what we want.
+    let _ = T::deserialize(FieldProbe(&mut fields));
+    fields
+}
+
+struct FieldProbe<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> de::Deserializer<'de> for FieldProbe<'_> {
+    type Error = Failed;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Failed> {
+        Err(Failed::Reported)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Failed> {
+        *self.0 = fields;
+        Err(Failed::Reported)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 #[cfg(test)]

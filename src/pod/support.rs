@@ -8,11 +8,13 @@ use super::yaml::{Node, Value};
 enum When {
     /// Present, and neither null, empty, `""` nor false.
     Set,
+    /// Present and false.
+    False,
     /// Present with a value other than these (or null).
     NoneOf(&'static [&'static str]),
 }
 
-use When::{NoneOf, Set};
+use When::{False, NoneOf, Set};
 
 /// Running the pod without it would lose data, skip a check or weaken a confinement that is asked for: refused.
 const NOT_YET: &[(&str, When)] = &[
@@ -22,16 +24,14 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.hostPID", Set),
     ("spec.hostIPC", Set),
     ("spec.shareProcessNamespace", Set),
-    (
-        "spec.hostUsers",
-        NoneOf(&[
-            "true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y",
-        ]),
-    ),
+    ("spec.hostUsers", False),
     ("spec.activeDeadlineSeconds", Set),
     ("spec.runtimeClassName", Set),
     ("spec.os.name", NoneOf(&["linux"])),
-    ("spec.securityContext.appArmorProfile", Set),
+    (
+        "spec.securityContext.appArmorProfile.type",
+        NoneOf(APPARMOR),
+    ),
     ("spec.securityContext.seLinuxOptions", Set),
     ("spec.securityContext.sysctls", Set),
     ("spec.securityContext.seccompProfile.type", NoneOf(SECCOMP)),
@@ -44,7 +44,10 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.containers[].restartPolicy", Set),
     ("spec.containers[].restartPolicyRules", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
-    ("spec.containers[].securityContext.appArmorProfile", Set),
+    (
+        "spec.containers[].securityContext.appArmorProfile.type",
+        NoneOf(APPARMOR),
+    ),
     ("spec.containers[].securityContext.seLinuxOptions", Set),
     (
         "spec.containers[].securityContext.procMount",
@@ -57,6 +60,14 @@ const NOT_YET: &[(&str, When)] = &[
 ];
 
 const SECCOMP: &[&str] = &["RuntimeDefault", "Unconfined"];
+const APPARMOR: &[&str] = &["Unconfined"];
+
+/// Prefixes of annotations that asked for confinement before there were fields for it.
+const OLD_APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+const OLD_SECCOMP: [&str; 2] = [
+    "seccomp.security.alpha.kubernetes.io/",
+    "container.seccomp.security.alpha.kubernetes.io/",
+];
 
 /// Accepted, and said to do nothing.
 const NO_EFFECT: &[(&str, When)] = &[
@@ -85,6 +96,7 @@ const NO_EFFECT: &[(&str, When)] = &[
     ("spec.containers[].stdinOnce", Set),
 ];
 
+const NOT_YET_MESSAGE: &str = "not supported by this version yet";
 const NO_EFFECT_MESSAGE: &str = "has no effect in this version";
 
 /// Accepted, with an effect that is not the whole.
@@ -161,7 +173,7 @@ pub(super) fn check(scope: Scope<'_>) {
     for &(pattern, when) in NOT_YET {
         each(scope.node, pattern, &mut |path, node| {
             if counts(node, when) {
-                scope.error(path, "not supported by this version yet");
+                scope.error(path, NOT_YET_MESSAGE);
             }
         });
     }
@@ -187,6 +199,25 @@ pub(super) fn check(scope: Scope<'_>) {
         });
     }
     check_network(scope);
+    check_annotations(scope);
+}
+
+/// S-129: kubelet still obeys the one and ignores the other.
+fn check_annotations(scope: Scope<'_>) {
+    each(scope.node, "metadata.annotations", &mut |path, node| {
+        let Value::Mapping(entries) = &node.value else {
+            return;
+        };
+        for entry in entries {
+            let path = format!("{path}[{}]", entry.key);
+            let asks = entry.node.text().is_some_and(|text| text != "unconfined");
+            if entry.key.starts_with(OLD_APPARMOR) && asks {
+                scope.error(&path, NOT_YET_MESSAGE);
+            } else if OLD_SECCOMP.iter().any(|old| entry.key.starts_with(old)) {
+                scope.warn(&path, "has no effect; write securityContext.seccompProfile");
+            }
+        }
+    });
 }
 
 /// No pod network beyond loopback yet.
@@ -214,12 +245,10 @@ fn check_network(scope: Scope<'_>) {
 }
 
 fn counts(node: &Node, when: When) -> bool {
+    let is_false = node.text().and_then(super::scalar::boolean) == Some(false);
     match when {
-        Set => {
-            !node.is_empty()
-                && node.text() != Some("")
-                && node.text().and_then(super::scalar::boolean) != Some(false)
-        }
+        Set => !node.is_empty() && node.text() != Some("") && !is_false,
+        False => is_false,
         NoneOf(values) => !node.is_null() && !node.text().is_some_and(|t| values.contains(&t)),
     }
 }
@@ -266,3 +295,6 @@ fn descend(
         go(&format!("{path}[{index}]"), item);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -177,7 +177,13 @@ impl FileSource {
         let mut known = old.unwrap_or_default();
         let file = path.to_string_lossy();
         let trusted = known.identity.filter(|_| known.missing_since.is_none());
-        match read::look(path, trusted, now.wall) {
+        // A single file was named by a person, so it is wanted whatever its name.
+        let sight = if path != self.path && read::is_backup(path) {
+            Sight::Skipped("a back-up by its name; not read")
+        } else {
+            read::look(path, trusted, now.wall)
+        };
+        match sight {
             Sight::Unchanged => {}
             Sight::Vanished => {
                 known.missing_since.get_or_insert(now.boot_ms);

@@ -71,9 +71,6 @@ pub(super) enum Sight {
 
 /// Looks at `path`; `known` is what was read last, `now` the wall clock from before.
 pub(super) fn look(path: &Path, known: Option<Identity>, now: jiff::Timestamp) -> Sight {
-    if is_backup(path) {
-        return Sight::Skipped("a back-up by its name; not read");
-    }
     match open(path) {
         Ok(Opened::Regular(file, identity)) if known == Some(identity) => {
             drop(file);
@@ -140,7 +137,8 @@ fn is_there(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-fn is_backup(path: &Path) -> bool {
+/// By its name alone.
+pub(super) fn is_backup(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     BACKUP_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
         || (name.starts_with('#') && name.ends_with('#'))
