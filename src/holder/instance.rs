@@ -15,8 +15,9 @@ use crate::sys;
 
 /// P-78: least time between stop signal and SIGKILL.
 pub(super) const MIN_GRACE_MS: u64 = 2000;
-/// Pause between two passes of killing the same cgroup.
-const KILL_AGAIN_MS: u64 = 100;
+/// Pause between two passes of killing the same cgroup; doubles up to the second: what does not die at once may be in the
+/// kernel for long, and must not keep us awake.
+const KILL_AGAIN_MS: (u64, u64) = (10, 1000);
 /// Most that is read from a pipe after its last writer is gone: the largest pipe a container can make by default.
 const MAX_DRAIN: usize = 1 << 20;
 /// P-171.
@@ -58,12 +59,14 @@ enum Phase {
     Alive {
         /// When to kill its cgroup (again); set by a stop.
         kill_at_ms: Option<u64>,
+        pause_ms: u64,
     },
     /// Its init was reaped, others are still in its cgroup. Left by [`Instance::tick`].
     Dying {
         end: End,
         finished_at: Stamp,
         kill_at_ms: u64,
+        pause_ms: u64,
     },
     /// Its record says `Exited`.
     Ended,
@@ -93,7 +96,10 @@ impl Instance {
             process,
             started_at,
         };
-        let phase = Phase::Alive { kill_at_ms: None };
+        let phase = Phase::Alive {
+            kill_at_ms: None,
+            pause_ms: KILL_AGAIN_MS.0,
+        };
         Self::new(request, cgroup, outputs.map(Some), (state, phase))
     }
 
@@ -206,7 +212,7 @@ impl Instance {
 
     /// Sends the stop signal and sets the deadline; a later call can only bring it forward (P-75, P-78).
     pub(super) fn stop(&mut self, order: StopOrder, now: Stamp) {
-        let Phase::Alive { kill_at_ms } = &mut self.phase else {
+        let Phase::Alive { kill_at_ms, .. } = &mut self.phase else {
             return;
         };
         let wanted = now.boot_ms.saturating_add(order.grace_ms.max(MIN_GRACE_MS));
@@ -241,13 +247,14 @@ impl Instance {
             end,
             finished_at: now,
             kill_at_ms: now.boot_ms,
+            pause_ms: KILL_AGAIN_MS.0,
         };
     }
 
     /// When [`Self::tick`] has something to do.
     pub(super) fn wake_at_ms(&self) -> Option<u64> {
         match self.phase {
-            Phase::Alive { kill_at_ms } => kill_at_ms,
+            Phase::Alive { kill_at_ms, .. } => kill_at_ms,
             Phase::Dying { kill_at_ms, .. } => Some(kill_at_ms),
             Phase::Ended => None,
         }
@@ -258,8 +265,10 @@ impl Instance {
         match &mut self.phase {
             Phase::Alive {
                 kill_at_ms: Some(at),
+                pause_ms,
             } if now.boot_ms >= *at => {
-                *at = now.boot_ms + KILL_AGAIN_MS;
+                *at = now.boot_ms + *pause_ms;
+                *pause_ms = (*pause_ms * 2).min(KILL_AGAIN_MS.1);
                 cgroups.kill(&self.cgroup);
                 if let Some(process) = self.process() {
                     let _ = sys::signals::send(process.pid, libc::SIGKILL);
@@ -270,10 +279,12 @@ impl Instance {
                 end,
                 finished_at,
                 kill_at_ms,
+                pause_ms,
             } if now.boot_ms >= *kill_at_ms => {
                 let (end, finished_at) = (*end, *finished_at);
                 if cgroups.is_populated(&self.cgroup) {
-                    *kill_at_ms = now.boot_ms + KILL_AGAIN_MS / 5;
+                    *kill_at_ms = now.boot_ms + *pause_ms;
+                    *pause_ms = (*pause_ms * 2).min(KILL_AGAIN_MS.1);
                     cgroups.kill(&self.cgroup);
                     return false;
                 }

@@ -15,9 +15,10 @@ use libcontainer::error::LibcontainerError;
 use libcontainer::oci_spec::OciSpecError;
 use libcontainer::oci_spec::runtime::{Process, Spec};
 use libcontainer::syscall::syscall::SyscallType;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
+use rustix::pty::OpenptFlags;
 
 use super::cgroup::{CgroupError, Cgroups};
 use super::executor::ExactExecutor;
@@ -109,12 +110,17 @@ fn start(
     request: &CreateContainer,
     stdio: [OwnedFd; 3],
 ) -> Result<(), WorkerError> {
+    let bundle = place.paths.bundle(&request.id);
+    let spec = load(&bundle.join("config.json"))?;
+    if let Some(process) = spec.process() {
+        give_pipes(&stdio, process);
+    }
     let [stdin, stdout, stderr] = stdio;
     let mut container = builder(place, &request.id, &request.confinement)?
         .with_stdin(stdin)
         .with_stdout(stdout)
         .with_stderr(stderr)
-        .as_init(place.paths.bundle(&request.id))
+        .as_init(bundle)
         .with_systemd(false)
         .as_sibling(true)
         .build()?;
@@ -148,10 +154,16 @@ pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i3
         let file = bundle.join(format!("exec-{}.json", job.number));
         let terminal = matches!(stdio, ExecStdio::Terminal);
         let process = exec_process(&bundle.join("config.json"), job.args, terminal)?;
+        if let ExecStdio::Pipes(pipes) = &stdio {
+            give_pipes(pipes, &process);
+        }
         let text = serde_json::to_vec(&process).map_err(|e| io_error("encode", &file)(e.into()))?;
         write(&file, &text)?;
         let master = run_tenant(place, job, &file, stdio);
         let _ = fs::remove_file(&file);
+        if let Ok(Some(master)) = &master {
+            give_terminal(master, &process);
+        }
         master
     })
 }
@@ -267,6 +279,26 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// A program may open its own streams again (`/dev/stdout`), so pipes belong to its user, as with other runtimes. What
+/// else a person passed to an exec stays as it is.
+fn give_pipes(stdio: &[OwnedFd; 3], process: &Process) {
+    for fd in stdio {
+        let is_pipe =
+            |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo;
+        if rustix::fs::fstat(fd).is_ok_and(is_pipe) {
+            let _ = rustix::fs::fchown(fd, Some(Uid::from_raw(process.user().uid())), None);
+        }
+    }
+}
+
+/// The same for the terminal of an exec.
+fn give_terminal(master: &OwnedFd, process: &Process) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    if let Ok(slave) = rustix::pty::ioctl_tiocgptpeer(master, flags) {
+        let _ = rustix::fs::fchown(slave, Some(Uid::from_raw(process.user().uid())), None);
+    }
+}
+
 /// What a container inherits and libcontainer does not set: the same whoever started the agent, and however.
 fn clean_slate() {
     sys::signals::reset_all();
@@ -280,21 +312,21 @@ fn clean_slate() {
     set_limit(Resource::Memlock, Some(8 << 20), Some(8 << 20));
 }
 
+/// Without CAP_SYS_RESOURCE the hard limit stays where it is, if that is lower.
 fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
-    let _ = rustix::process::setrlimit(resource, Rlimit { current, maximum });
+    if rustix::process::setrlimit(resource, Rlimit { current, maximum }).is_err() {
+        let maximum = rustix::process::getrlimit(resource).maximum;
+        let current = match (current, maximum) {
+            (Some(wanted), Some(most)) => Some(wanted.min(most)),
+            (wanted, most) => wanted.or(most),
+        };
+        let _ = rustix::process::setrlimit(resource, Rlimit { current, maximum });
+    }
 }
 
 /// The parts of config.json that only the holder knows.
 fn adapt_spec(file: &Path, cgroup: &str) -> Result<(), WorkerError> {
-    let failed = |operation| {
-        let path = file.to_owned();
-        move |source| WorkerError::Spec {
-            operation,
-            path,
-            source,
-        }
-    };
-    let mut spec = Spec::load(file).map_err(failed("read"))?;
+    let mut spec = load(file)?;
     if let Some(linux) = spec.linux_mut() {
         linux.set_cgroups_path(Some(cgroup.into()));
     }
@@ -305,7 +337,20 @@ fn adapt_spec(file: &Path, cgroup: &str) -> Result<(), WorkerError> {
             process.set_oom_score_adj(None);
         }
     }
-    spec.save(file).map_err(failed("write"))
+    spec.save(file).map_err(spec_error("write", file))
+}
+
+fn load(file: &Path) -> Result<Spec, WorkerError> {
+    Spec::load(file).map_err(spec_error("read", file))
+}
+
+fn spec_error(operation: &'static str, path: &Path) -> impl FnOnce(OciSpecError) -> WorkerError {
+    let path = path.to_owned();
+    move |source| WorkerError::Spec {
+        operation,
+        path,
+        source,
+    }
 }
 
 /// libcontainer fails a create when this is refused (no CAP_SYS_RESOURCE), so it is tried before.
@@ -319,12 +364,7 @@ fn try_oom_score(score: i32) -> bool {
 
 /// The container's own process with another command.
 fn exec_process(config: &Path, args: &[String], terminal: bool) -> Result<Process, WorkerError> {
-    let spec = Spec::load(config).map_err(|source| WorkerError::Spec {
-        operation: "read",
-        path: config.to_owned(),
-        source,
-    })?;
-    let mut process = spec
+    let mut process = load(config)?
         .process()
         .clone()
         .ok_or_else(|| WorkerError::NoProcess(config.to_owned()))?;

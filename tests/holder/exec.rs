@@ -65,14 +65,23 @@ fn a_missing_program_is_told_and_does_not_keep_the_container_from_ending() {
     }
     let sandbox = Sandbox::start(&shell(LIVES));
     let id = sandbox.run("c");
-    let wire = Wire::connect(&sandbox.paths);
-    let null = std::fs::File::open("/dev/null").unwrap();
-    let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
-    let request = wire.send(Request::Exec(exec_request(&id, &["nosuch"])), &fds);
-    let (reply, _) = wire.reply(request);
-    let kind = FailureKind::Start;
-    let message = "exec: \"nosuch\": executable file not found in $PATH".to_owned();
-    assert_eq!(reply, Reply::Failed { kind, message });
+    let fds_of_holder = || std::fs::read_dir(sandbox.proc("fd")).unwrap().count();
+    let before = fds_of_holder();
+    for _ in 0..20 {
+        let wire = Wire::connect(&sandbox.paths);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+        let request = wire.send(Request::Exec(exec_request(&id, &["nosuch"])), &fds);
+        let (reply, _) = wire.reply(request);
+        let kind = FailureKind::Start;
+        let message = "exec: \"nosuch\": executable file not found in $PATH".to_owned();
+        assert_eq!(reply, Reply::Failed { kind, message });
+    }
+    let children = format!("task/{}/children", sandbox.pid());
+    wait_for("nothing left", || {
+        let children = sandbox.proc_text(&children).split_whitespace().count();
+        (children == 1 && fds_of_holder() == before).then_some(())
+    });
     assert_eq!(sandbox.stop(&id, 5000), Reply::Done);
     assert_eq!(sandbox.exit(&id).code, 0);
 }

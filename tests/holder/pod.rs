@@ -145,3 +145,26 @@ fn the_environment_arrives_in_its_order() {
     assert!(!log.contains("VETCH"), "{log}");
     assert_eq!(sandbox.remove(&id, true), Reply::Done);
 }
+
+#[test]
+fn a_user_can_open_its_streams_again() {
+    if !can_run() {
+        return;
+    }
+    let spec = "  securityContext: {runAsUser: 1000}\n  containers:\n  - name: c\n    image: busybox\n    command: [sh, -c, 'echo out > /dev/stdout; echo err > /dev/stderr; exec sleep 1000']";
+    let sandbox = Sandbox::start(spec);
+    let id = sandbox.run("c");
+    crate::sandbox::wait_for("output", || {
+        let log = sandbox.log(&id);
+        (log.contains("out\n") && log.contains("err\n")).then_some(())
+    });
+    let wire = crate::sandbox::Wire::connect(&sandbox.paths);
+    let mut command =
+        crate::sandbox::exec_request(&id, &["sh", "-c", "read go; echo seen > $(tty) && exit 3"]);
+    command.tty = true;
+    let request = wire.send(vetch::holder::proto::Request::Exec(command), &[]);
+    let (_, fds) = wire.reply(request);
+    let mut master = std::fs::File::from(fds.into_iter().next().unwrap());
+    std::io::Write::write_all(&mut master, b"go\n").unwrap();
+    assert_eq!(wire.exec_exit(), (3, false));
+}
