@@ -47,18 +47,23 @@ fn meet_all(
 ) {
     for record in containers {
         let container = memory.containers.entry(record.name.clone()).or_default();
-        if !is_buried(record, container) {
+        if !is_old_or_double(record, container) {
             meet(record, view, container, out);
         }
     }
 }
 
-/// Restart counts only rise (P-47), so an instance is newer than the last buried one or was buried itself.
-fn is_buried(record: &ContainerRecord, container: &ContainerHistory) -> bool {
-    container
+/// Restart counts only rise (P-47), so an instance is newer than the last buried one, or was buried itself. A second
+/// instance of the same count is never taken in: two agents, one after the other, asked for the same start.
+fn is_old_or_double(record: &ContainerRecord, container: &ContainerHistory) -> bool {
+    let is_old = container
         .last
         .as_ref()
-        .is_some_and(|last| record.restart_count <= last.restart_count)
+        .is_some_and(|last| record.restart_count <= last.restart_count);
+    let is_double = container.current.as_ref().is_some_and(|current| {
+        record.id != current.id && record.restart_count <= current.restart_count
+    });
+    is_old || is_double
 }
 
 fn meet(

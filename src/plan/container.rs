@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Container;
 use super::events::Announcement;
 use super::pass::PodView;
 use super::{
-    ContainerHistory, ImagePresence, PastInstance, SandboxState, StartProblem, backoff,
-    container_hash, notes,
+    ContainerHistory, ImagePresence, LiveInstance, PastInstance, SandboxState, StartProblem,
+    backoff, container_hash, notes,
 };
 use crate::holder::proto::InstanceState;
 
@@ -62,8 +62,8 @@ pub(super) fn judge(
     container: &Container,
     past: Option<&ContainerHistory>,
 ) -> Verdict {
-    if past.is_some_and(|p| p.current.is_some()) {
-        return live(view, container);
+    if let Some(current) = past.and_then(|p| p.current.as_ref()) {
+        return live(view, current);
     }
     if is_creating(view, &container.name) {
         return Verdict::Creating;
@@ -84,12 +84,12 @@ pub(super) fn judge(
     }
 }
 
-fn live(view: &PodView<'_>, container: &Container) -> Verdict {
+fn live(view: &PodView<'_>, current: &LiveInstance) -> Verdict {
     let Some(SandboxState::Ready { containers, .. }) = view.sandbox.map(|s| &s.state) else {
         return Verdict::Running;
     };
-    let newest = containers.iter().rfind(|r| r.name == container.name);
-    match newest.map(|r| &r.state) {
+    let record = containers.iter().find(|r| r.id == current.id);
+    match record.map(|r| &r.state) {
         Some(InstanceState::Stopping { .. }) => Verdict::Stopping,
         Some(InstanceState::Running { .. } | InstanceState::Exited(_)) | None => Verdict::Running,
     }

@@ -118,10 +118,19 @@ fn stop_outdated(
             Some(c) if container::hash(c) != record.hash => {
                 format!("Container {name} definition changed, will be restarted")
             }
+            Some(_) if is_double(record, memory) => {
+                format!("Container {name} was started twice, the second is stopped")
+            }
             Some(_) => continue,
         };
         sandbox::stop(view, memory, &Stop { record, reason }, out);
     }
+}
+
+/// Another instance of the same container is the one that counts.
+fn is_double(record: &ContainerRecord, memory: &PodHistory) -> bool {
+    let container = memory.containers.get(&record.name);
+    container.is_some_and(|c| c.current.as_ref().is_none_or(|c| c.id != record.id))
 }
 
 /// N-40: of each container the newest exited instance is kept beside the running one.

@@ -1,6 +1,7 @@
 //! Edits in place, ends of all pods, reboots, pods that come and go.
 
 use super::fixtures::*;
+use crate::holder::proto::ContainerRecord;
 use crate::plan::{Action, Finished, History, ImagePresence, SandboxState, plan};
 
 /// P-40: only the container with the changed image is replaced, whatever the restart policy.
@@ -220,4 +221,38 @@ fn nothing_is_asked_of_a_leaving_holder() {
     assert_eq!(plan.actions, []);
     let plan = planned(&[&p], &nothing(), &plan.history, 3);
     assert!(matches!(plan.actions[..], [Action::StartSandbox { .. }]));
+}
+
+/// An agent that died during a create, and the next one that asked again: one instance is left.
+#[test]
+fn second_instance_of_a_container_is_stopped() {
+    let p = pod("u1", "Always", &["a"]);
+    let double = |mut record: ContainerRecord| {
+        record.id = "a-double".into();
+        record
+    };
+    let both = ready(vec![running("a", 0, 0), double(running("a", 0, 1))]);
+    let plan = planned(&[&p], &seen(&p, both.clone()), &History::default(), 1);
+    assert!(matches!(
+        &plan.actions[..],
+        [Action::StopContainer { id, .. }] if id == "a-double"
+    ));
+    assert_eq!(plan.events.len(), 3);
+    let again = planned(&[&p], &seen(&p, both), &plan.history, 2);
+    assert_eq!((again.events, &again.history), (vec![], &plan.history));
+    // The end of the second is nobody's exit; that of the first is.
+    let one = ready(vec![
+        running("a", 0, 0),
+        double(exited("a", 0, (1, 2), 143)),
+    ]);
+    let plan = planned(&[&p], &seen(&p, one), &again.history, 3);
+    assert_eq!(plan.actions, []);
+    assert_eq!(phase(&plan, &p), "Running");
+    let over = ready(vec![
+        exited("a", 0, (0, 4), 1),
+        double(exited("a", 0, (1, 2), 143)),
+    ]);
+    let plan = planned(&[&p], &seen(&p, over), &plan.history, 5);
+    let last = plan.history.pods[&p.uid].containers["a"].last.clone();
+    assert_eq!(last.unwrap().id, "a-0");
 }
