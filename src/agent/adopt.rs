@@ -71,6 +71,24 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// N-43: durable directories of pods that nothing knows (a record that was bad, a power cut in between) go, once
+    /// the source has delivered.
+    pub fn throw_orphaned_pods(&mut self) {
+        let pods = std::fs::read_dir(self.config.paths.pods());
+        for pod in pods.into_iter().flatten().flatten() {
+            let is_known = PodUid::try_from(pod.file_name().to_string_lossy().into_owned())
+                .is_ok_and(|uid| {
+                    self.history.pods.contains_key(&uid) || self.sandboxes.contains_key(&uid)
+                });
+            if !is_known {
+                let _ = trash::throw(&self.config.paths.trash(), &pod.path());
+                self.trash_is_dirty = true;
+            }
+        }
+    }
+}
+
 fn read_record(path: &Path, uid: &PodUid) -> Option<PodRecord> {
     let record: PodRecord = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     (record.pod.uid == *uid).then_some(record)

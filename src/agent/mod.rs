@@ -54,7 +54,6 @@ use imports::Imports;
 use log::Log;
 use news::News;
 use pass::Next;
-use records::Records;
 use ring::Ring;
 use sources::{FileSource, Snapshot};
 use start::StartError;
@@ -148,7 +147,7 @@ fn take_over(
         desired: BTreeMap::new(),
         sandboxes: BTreeMap::new(),
         history,
-        records: Records::default(),
+        records: loaded.files,
         ring: Ring::default(),
         images: BTreeMap::new(),
         start_problems: BTreeMap::new(),
@@ -161,6 +160,7 @@ fn take_over(
         wake_at_boot_ms: None,
         sync: Job::Idle,
         sweep: Job::Idle,
+        is_tidy: false,
         trash_is_dirty: true,
         next_rescan_boot_ms: 0,
         next_serial: 1,

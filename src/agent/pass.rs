@@ -52,6 +52,9 @@ impl Agent {
         self.records.note_changes(&self.history, &history);
         self.history = history;
         self.save_records();
+        if self.has_delivered && !std::mem::replace(&mut self.is_tidy, true) {
+            self.throw_orphaned_pods();
+        }
         let has_events = !events.is_empty();
         for event in events {
             self.record(event, now);
@@ -152,9 +155,10 @@ impl Agent {
         self.rise();
     }
 
-    /// D-10: each problem of a file is said once, when it appears.
+    /// D-10: each problem of a file is said once, when it appears. A running pod's own warnings are events.
     fn log_new_problems(&self, snapshot: &Snapshot) {
-        let known: BTreeSet<&Diagnostic> = diagnostics(&self.snapshot).collect();
+        let of_pods = snapshot.pods.iter().flat_map(|pod| &pod.diagnostics);
+        let known: BTreeSet<&Diagnostic> = diagnostics(&self.snapshot).chain(of_pods).collect();
         for diagnostic in diagnostics(snapshot).filter(|d| !known.contains(d)) {
             self.log.warn(diagnostic);
         }

@@ -2,6 +2,7 @@
 //! renamed at once, synced a moment later.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub struct Loaded {
     pub records: Vec<Record>,
     /// Records that could not be read and were set aside; in words.
     pub warnings: Vec<String>,
+    /// What is on disk, so that it is not written again.
+    pub files: Records,
 }
 
 /// Reads all records. A bad one is never fatal: it is set aside, and its pod starts from its manifest.
@@ -48,7 +51,10 @@ pub fn load(paths: &Paths) -> Loaded {
     for entry in entries.flatten() {
         let path = entry.path().join("record.json");
         match load_one(&path, &entry.file_name().to_string_lossy()) {
-            Ok(Some(record)) => loaded.records.push(record),
+            Ok(Some((record, print))) => {
+                loaded.files.written.insert(record.pod.uid.clone(), print);
+                loaded.records.push(record);
+            }
             Ok(None) => {}
             Err(why) => {
                 // Best effort: if it cannot be renamed either, the next write replaces it.
@@ -63,7 +69,7 @@ pub fn load(paths: &Paths) -> Loaded {
     loaded
 }
 
-fn load_one(path: &Path, uid: &str) -> Result<Option<Record>, String> {
+fn load_one(path: &Path, uid: &str) -> Result<Option<(Record, u64)>, String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -71,16 +77,24 @@ fn load_one(path: &Path, uid: &str) -> Result<Option<Record>, String> {
     };
     let record: Record = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     if record.pod.uid.as_str() == uid {
-        Ok(Some(record))
+        Ok(Some((record, print(&bytes))))
     } else {
         Err(format!("it is of pod {}", record.pod.uid))
     }
 }
 
-/// Knows which records are not as they should be, and which are not on the disk yet.
+/// Tells one content from another.
+fn print(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Knows which records may not be as they should be, what was written last, and what is not on the disk yet.
 #[derive(Debug, Default)]
 pub struct Records {
     stale: BTreeSet<PodUid>,
+    written: BTreeMap<PodUid, u64>,
     unsynced: BTreeSet<PathBuf>,
 }
 
@@ -112,14 +126,9 @@ impl Records {
             let (Some(pod), Some(history)) = (pod_of(&uid), history.get(&uid)) else {
                 continue;
             };
-            match write(paths, pod, history) {
-                Ok(path) => {
-                    self.unsynced.insert(path);
-                }
-                Err(error) => {
-                    self.stale.insert(uid);
-                    outcome = outcome.and(Err(error));
-                }
+            if let Err(error) = self.write(paths, pod, history) {
+                self.stale.insert(uid);
+                outcome = outcome.and(Err(error));
             }
         }
         outcome
@@ -133,22 +142,34 @@ impl Records {
     /// The pod is gone for good.
     pub fn forget(&mut self, uid: &PodUid) {
         self.stale.remove(uid);
+        self.written.remove(uid);
     }
-}
 
-fn write(paths: &Paths, pod: &StaticPod, history: &PodHistory) -> Result<PathBuf, WriteError> {
-    #[derive(Serialize)]
-    struct Borrowed<'a> {
-        pod: &'a StaticPod,
-        history: &'a PodHistory,
+    fn write(
+        &mut self,
+        paths: &Paths,
+        pod: &StaticPod,
+        history: &PodHistory,
+    ) -> Result<(), WriteError> {
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            pod: &'a StaticPod,
+            history: &'a PodHistory,
+        }
+        let dir = paths.pod(&pod.uid);
+        let path = dir.join("record.json");
+        let bytes = serde_json::to_vec(&Borrowed { pod, history }).map_err(|error| WriteError {
+            path: path.clone(),
+            source: error.into(),
+        })?;
+        let print = print(&bytes);
+        if self.written.get(&pod.uid) == Some(&print) {
+            return Ok(());
+        }
+        store::make_dir(&dir)?;
+        store::write_atomic(&path, &bytes, Durability::Process)?;
+        self.written.insert(pod.uid.clone(), print);
+        self.unsynced.insert(path);
+        Ok(())
     }
-    let dir = paths.pod(&pod.uid);
-    store::make_dir(&dir)?;
-    let path = dir.join("record.json");
-    let bytes = serde_json::to_vec(&Borrowed { pod, history }).map_err(|error| WriteError {
-        path: path.clone(),
-        source: error.into(),
-    })?;
-    store::write_atomic(&path, &bytes, Durability::Process)?;
-    Ok(path)
 }

@@ -119,6 +119,8 @@ pub struct Agent {
     pub sync: Job,
     /// Emptying the trash.
     pub sweep: Job,
+    /// Directories of unknown pods were looked for, once after the source's first delivery.
+    pub is_tidy: bool,
     /// Something was thrown into the trash.
     pub trash_is_dirty: bool,
     /// Next full look at everything.

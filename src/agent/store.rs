@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -77,8 +77,13 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Rewrites a file in place with this mode: for files that are bind-mounted into running containers, whose mounts a
-/// rename would cut off.
+/// rename would cut off. One that is right already is left alone, so that a full disk cannot empty it.
 pub fn rewrite(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+    let is_right = std::fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o7777 == mode)
+        && std::fs::read(path).is_ok_and(|old| old == bytes);
+    if is_right {
+        return Ok(());
+    }
     let written = || {
         let mut file = OpenOptions::new()
             .write(true)

@@ -49,8 +49,17 @@ fn a_changed_memory_is_written_once_and_comes_back() {
     records.save(&paths, &new.pods, |_| Some(&pod)).unwrap();
     assert!(records.take_unsynced().is_empty(), "nothing had changed");
 
-    let loaded = load(&paths);
+    let mut loaded = load(&paths);
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    loaded.files.note_pod(pod.uid.clone());
+    loaded
+        .files
+        .save(&paths, &new.pods, |_| Some(&pod))
+        .unwrap();
+    assert!(
+        loaded.files.take_unsynced().is_empty(),
+        "it is on disk already"
+    );
     let history = new.pods[&pod.uid].clone();
     assert_eq!(loaded.records, [Record { pod, history }]);
 }

@@ -69,3 +69,18 @@ fn syncing_forgives_files_that_are_gone() {
     write_atomic(&here, b"x", Durability::Process).unwrap();
     sync(&[dir.path().join("gone"), here]).unwrap();
 }
+
+#[test]
+fn a_file_that_is_right_is_not_written_again() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("etc-hosts");
+    rewrite(&path, b"same", 0o644).unwrap();
+    let changed = |path: &Path| {
+        let meta = std::fs::metadata(path).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let before = changed(&path);
+    rewrite(&path, b"same", 0o644).unwrap();
+    assert_eq!(changed(&path), before);
+}
