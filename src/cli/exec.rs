@@ -21,6 +21,7 @@ use self::copy::{Copy, Relay};
 use self::terminal::RawTerminal;
 use super::select::{self, Scope};
 use super::{CliError, Reach, holders, output};
+use crate::api::client::Client;
 use crate::config::HolderPaths;
 use crate::holder::client::HolderConnection;
 use crate::holder::proto::{ExecCommand, FromHolder, Reply, Request, ToHolder};
@@ -82,7 +83,7 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
         .map(|holder| holder.record.pod.pod.clone())
         .filter(|pod| args.scope.contains(pod))
         .collect();
-    let pod = select::find(pods, &args.pod)?;
+    let pod = select::find(pods, &args.pod).map_err(|error| explain(args, error))?;
     let name = match &args.container {
         Some(name) => name.clone(),
         None => default_container(&pod),
@@ -101,6 +102,15 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
         "container {name:?} of pod {:?} does not run",
         select::name(&pod)
     )))
+}
+
+/// A pod without a holder may be one that has finished, or not begun; the agent knows.
+fn explain(args: &Args, error: CliError) -> CliError {
+    let client = Client::new(&args.reach.paths());
+    match args.scope.pod(&client, &args.pod) {
+        Ok(pod) => CliError::NotFound(format!("pod {:?} does not run", select::name(&pod))),
+        Err(_) => error,
+    }
 }
 
 /// The annotated container or else the first; said when there is a choice.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::exec::default_container;
 use super::select::{self, Scope};
@@ -93,13 +94,29 @@ fn find(args: &Args) -> Result<(PathBuf, Option<HolderPaths>), CliError> {
             let pod = select::name(&pod);
             CliError::NotFound(format!("pod {pod:?} has no container {name:?}"))
         })?;
-    let log = if args.previous {
+    // While the next instance is waited for, the newest one is the previous one, as for kubectl.
+    let log = if args.previous && !is_between_instances(&description.pod, &name) {
         detail.previous_log.as_ref()
     } else {
         detail.log.as_ref()
     };
     let log = log.ok_or_else(|| CliError::NotFound(nothing(args, &name)))?;
     Ok((log.clone(), description.holder.map(HolderPaths::new)))
+}
+
+fn is_between_instances(pod: &Pod, container: &str) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| {
+        let init = status.init_container_statuses.iter().flatten();
+        init.chain(status.container_statuses.iter().flatten())
+    });
+    statuses
+        .filter(|status| status.name == container)
+        .any(|status| {
+            status
+                .state
+                .as_ref()
+                .is_some_and(|state| state.waiting.is_some())
+        })
 }
 
 fn nothing(args: &Args, container: &str) -> String {

@@ -17,7 +17,9 @@ struct Page {
 
 impl Page {
     fn row(&mut self, depth: usize, name: &str, value: impl Display) {
-        let width = 17usize.saturating_sub(depth * 2).max(1);
+        // kubectl's columns.
+        let column: usize = if depth == 0 { 17 } else { 19 };
+        let width = column.saturating_sub(depth * 2);
         let _ = writeln!(
             self.text,
             "{:indent$}{:width$} {value}",
@@ -269,13 +271,14 @@ fn events(page: &mut Page, of: &Description, now: Timestamp) {
         return page.row(0, "Events", "<none>");
     }
     page.head(0, "Events");
-    let head = ["  Type", "Reason", "Age", "Message"].map(str::to_owned);
+    let head = ["  Type", "Reason", "Age", "Container", "Message"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(head.to_vec())
         .chain(of.events.iter().map(|record| {
             vec![
                 format!("  {}", get::kind(record)),
                 record.event.reason.clone(),
                 get::last_seen(record, now),
+                record.event.container.clone().unwrap_or_default(),
                 record.event.message.clone(),
             ]
         }))

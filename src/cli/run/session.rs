@@ -40,16 +40,22 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
         path: log.clone(),
         source,
     })?;
+    let run_dir = home.paths().run_dir;
+    output::say(&format!(
+        "running; look at it by: vetch get pods --run-dir {}",
+        run_dir.display()
+    ));
     let mut followers = Followers::new(home.paths());
-    let outcome = watch(home, &agent, signals, &mut followers);
-    agent.end();
-    if let Ok(Ended::OnRequest) = outcome {
-        smol::block_on(followers.finish());
-    }
-    match outcome? {
-        Ended::OnRequest => Ok(Grace::Recorded),
-        Ended::InHaste => Ok(Grace::Shortest),
-        Ended::ByItself => Err(CliError::AgentEnded {
+    let ended = watch(home, &agent, signals, &mut followers)?;
+    match (ended, agent.end()) {
+        (Ended::InHaste, _) => Ok(Grace::Shortest),
+        (Ended::Unasked, _) => Ok(Grace::Recorded),
+        // It was asked to end, by us or by `vetch stop`.
+        (Ended::OnRequest, _) | (Ended::ByItself, Some(true)) => {
+            smol::block_on(followers.finish());
+            Ok(Grace::Recorded)
+        }
+        (Ended::ByItself, _) => Err(CliError::AgentEnded {
             last_words: last_words(&log),
         }),
     }
@@ -57,8 +63,13 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
 
 /// How the session ended.
 enum Ended {
+    /// By the agent, with all pods.
     OnRequest,
+    /// Told twice: pods still run.
     InHaste,
+    /// Told, but the agent could not be asked (it may not be up yet): pods may still run.
+    Unasked,
+    /// Nobody told us.
     ByItself,
 }
 
@@ -89,9 +100,8 @@ fn watch(
             News::Signal => {
                 output::say("ending all pods; Ctrl-C again gives them two seconds");
                 stopping = true;
-                // An agent that cannot be asked is ended, and its pods without it.
                 if client.stop().is_err() {
-                    return Ok(Ended::OnRequest);
+                    return Ok(Ended::Unasked);
                 }
             }
             News::AgentEnded if stopping => return Ok(Ended::OnRequest),
@@ -146,10 +156,11 @@ fn show_events(client: &Client, shown: u64) -> u64 {
 fn event_line(record: &EventRecord) -> String {
     let event = &record.event;
     let kind = if event.warning { "warning: " } else { "" };
-    format!(
-        "* {}: {kind}{}: {}",
-        event.name, event.reason, event.message
-    )
+    let subject = match &event.container {
+        Some(container) => format!("{}/{container}", event.name),
+        None => event.name.clone(),
+    };
+    format!("* {subject}: {kind}{}: {}", event.reason, event.message)
 }
 
 /// The agent, ended at the latest when this is dropped.
@@ -181,16 +192,16 @@ impl Agent {
         }
     }
 
-    /// Does nothing to an agent that has ended.
-    fn end(&mut self) {
+    /// Does nothing to an agent that has ended; says whether it ended well.
+    fn end(&mut self) -> Option<bool> {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        Some(self.child.wait().ok()?.success())
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.end();
+        let _ = self.end();
     }
 }
 

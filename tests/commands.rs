@@ -1,0 +1,337 @@
+//! What a person asks a running agent: `get`, `describe`, `logs`, `exec`, `wait`, `plan`, `status`, `stop`; and `run`, which
+//! brings its own agent. Real pods.
+
+mod support {
+    pub mod agent;
+    pub mod images;
+}
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::agent::{TestAgent, can_run, container, wait_for};
+use support::images;
+
+const LIVES: &str = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
+
+fn manifest(name: &str, policy: &str, script: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  hostNetwork: true
+  restartPolicy: {policy}
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: main
+    image: busybox
+    imagePullPolicy: Never
+    command: [sh, -c, {script:?}]
+"
+    )
+}
+
+fn command(agent: &TestAgent, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
+    let (options, rest) = match args.iter().position(|arg| *arg == "--") {
+        Some(end) => args.split_at(end),
+        None => (args, &[][..]),
+    };
+    command
+        .args(options)
+        .arg("--run-dir")
+        .arg(&agent.paths.run_dir)
+        .args(rest)
+        .stdin(Stdio::null());
+    command
+}
+
+fn vetch(agent: &TestAgent, args: &[&str]) -> Output {
+    command(agent, args).output().expect("start vetch")
+}
+
+/// Stdout of a command that must succeed.
+fn text(agent: &TestAgent, args: &[&str]) -> String {
+    let output = vetch(agent, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(agent: &TestAgent, args: &[&str]) -> Value {
+    serde_json::from_str(&text(agent, args)).expect("JSON")
+}
+
+#[test]
+fn a_running_pod_is_shown_from_every_side() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    text(
+        &agent,
+        &[
+            "wait",
+            "--for=condition=Ready",
+            "pod/web",
+            "--timeout",
+            "60s",
+        ],
+    );
+
+    let table = text(&agent, &["get", "pods"]);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]);
+    assert_eq!(lines[1][..4], ["web-box", "1/1", "Running", "0"]);
+    assert_eq!(lines.len(), 2, "{table}");
+
+    let list = json(&agent, &["get", "pods", "-o", "json"]);
+    assert_eq!(list["kind"], "PodList");
+    assert_eq!(list["items"][0]["status"]["phase"], "Running");
+    let one = json(&agent, &["get", "pod", "web", "-o", "json"]);
+    assert_eq!(
+        (&one["kind"], &one["apiVersion"]),
+        (&"Pod".into(), &"v1".into())
+    );
+    assert_eq!(one, list["items"][0]);
+    let yaml = text(&agent, &["get", "po", "web-box", "-o", "yaml"]);
+    let same: Value = serde_yaml::from_str(&yaml).expect("YAML");
+    assert_eq!(same, one);
+
+    let page = text(&agent, &["describe", "pod", "web"]);
+    for part in [
+        "Name:             web-box\n",
+        "Status:           Running\n",
+        "main: running\n",
+    ] {
+        assert!(page.contains(part), "{part:?} in {page}");
+    }
+    assert!(text(&agent, &["plan"]).contains("web-box/main: running"));
+    assert!(text(&agent, &["status"]).contains("default/web-box"));
+    assert!(text(&agent, &["get", "events"]).contains("Started"));
+    assert_eq!(text(&agent, &["logs", "web"]), "up\n");
+    let done = vetch(
+        &agent,
+        &["exec", "web", "--", "sh", "-c", "echo in; exit 3"],
+    );
+    assert_eq!(
+        (done.status.code(), &done.stdout[..]),
+        (Some(3), &b"in\n"[..])
+    );
+}
+
+/// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
+#[test]
+fn a_restart_is_explained() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put(
+        "bad.yaml",
+        &manifest("bad", "Always", "echo reason; exit 9"),
+    );
+    agent.wait_for_pod("bad", |pod| {
+        let waiting = container(pod)?.state.as_ref()?.waiting.as_ref()?;
+        (waiting.reason.as_deref() == Some("CrashLoopBackOff")).then_some(())
+    });
+    assert!(text(&agent, &["get", "pods"]).contains("CrashLoopBackOff"));
+    let page = text(&agent, &["describe", "pod/bad"]);
+    for part in [
+        "Last State:",
+        "Exit Code:    9\n",
+        "Next Restart:",
+        "BackOff",
+    ] {
+        assert!(page.contains(part), "{part:?} in {page}");
+    }
+    assert_eq!(text(&agent, &["logs", "-p", "bad"]), "reason\n");
+    let refused = vetch(&agent, &["exec", "bad", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let events = json(&agent, &["get", "events", "-o", "json"]);
+    let reasons: Vec<&Value> = events["items"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|event| &event["event"]["reason"])
+        .collect();
+    assert!(reasons.contains(&&"BackOff".into()), "{reasons:?}");
+}
+
+#[test]
+fn a_followed_log_ends_with_its_container_and_wait_sees_it_go() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    agent.put("job.yaml", &manifest("job", "Never", "echo done"));
+    text(
+        &agent,
+        &[
+            "wait",
+            "--for=condition=Ready",
+            "pod/web",
+            "--timeout",
+            "60s",
+        ],
+    );
+    let phase = "--for=jsonpath={.status.phase}=Succeeded";
+    text(&agent, &["wait", phase, "pod/job", "--timeout", "60s"]);
+    let late = vetch(
+        &agent,
+        &["wait", "--for=delete", "pod/web", "--timeout", "0"],
+    );
+    assert_eq!(late.status.code(), Some(1));
+
+    let mut follower = command(&agent, &["logs", "-f", "web"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start vetch");
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().map(|line| line.expect("text"));
+    assert_eq!(line().as_deref(), Some("up"));
+    agent.remove("web.yaml");
+    assert_eq!(line().as_deref(), Some("bye"));
+    assert_eq!(line(), None);
+    assert_eq!(follower.wait().expect("wait").code(), Some(0));
+    text(
+        &agent,
+        &["wait", "--for=delete", "pod/web", "--timeout", "60s"],
+    );
+    assert!(!text(&agent, &["get", "pods"]).contains("web-box"));
+}
+
+#[test]
+fn stop_ends_the_pods_then_the_agent_and_returns_when_all_are_gone() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    text(
+        &agent,
+        &["wait", "--for=condition=Ready", "--all", "--timeout", "60s"],
+    );
+    text(&agent, &["stop", "--all"]);
+    assert!(agent.container_pids().is_empty());
+    assert_eq!(agent.wait_for_end(), Some(0));
+}
+
+/// `vetch run` with a busybox image; ended with the value.
+struct Run {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Run {
+    fn start(script: &str) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("vr")
+            .tempdir()
+            .expect("make a directory");
+        let archive = images::busybox_archive(dir.path());
+        let file = dir.path().join("pod.yaml");
+        File::create(&file)
+            .and_then(|mut file| file.write_all(manifest("web", "Always", script).as_bytes()))
+            .expect("write the manifest");
+        std::fs::create_dir(dir.path().join("tmp")).expect("make a directory");
+        let output = File::create(dir.path().join("out")).expect("make a file");
+        let child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+            .arg("run")
+            .arg(&file)
+            .arg("--image")
+            .arg(&archive)
+            .env("TMPDIR", dir.path().join("tmp"))
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().expect("clone a file"))
+            .stdout(output)
+            .spawn()
+            .expect("start vetch");
+        Self { child, dir }
+    }
+
+    /// Waits until it has said this.
+    fn says(&self, what: &str) {
+        wait_for(what, || self.output().contains(what).then_some(()));
+    }
+
+    fn output(&self) -> String {
+        let output = std::fs::read(self.dir.path().join("out")).unwrap_or_default();
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    fn interrupt(&self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::INT).expect("interrupt vetch");
+    }
+
+    fn run_dir(&self) -> std::path::PathBuf {
+        let name = format!("vetch-{}", self.child.id());
+        self.dir.path().join("tmp").join(name).join("run")
+    }
+
+    /// Waits for its end; nothing may be left in its directory.
+    fn ends(&mut self) -> Option<i32> {
+        let status = wait_for("the end of vetch run", || {
+            self.child.try_wait().expect("wait")
+        });
+        assert_eq!(entries(&self.dir.path().join("tmp")), 0);
+        status.code()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Has ended already unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn entries(dir: &Path) -> usize {
+    std::fs::read_dir(dir).expect("read a directory").count()
+}
+
+/// The pod ignores SIGTERM and has a grace of 5 s; the second Ctrl-C does not wait for it.
+#[test]
+fn a_second_interrupt_of_run_cuts_the_grace_short() {
+    if !can_run() {
+        return;
+    }
+    let script = "trap '' TERM; echo up; while :; do sleep 1; done";
+    let mut run = Run::start(script);
+    run.says("/main | up");
+    run.interrupt();
+    run.says("ending all pods");
+    run.interrupt();
+    assert_eq!(run.ends(), Some(0));
+}
+
+#[test]
+fn run_ends_well_when_it_is_stopped_from_outside() {
+    if !can_run() {
+        return;
+    }
+    let mut run = Run::start(LIVES);
+    run.says("/main | up");
+    let stopped = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .args(["stop", "--all", "--run-dir"])
+        .arg(run.run_dir())
+        .status()
+        .expect("start vetch");
+    assert_eq!(stopped.code(), Some(0));
+    assert_eq!(run.ends(), Some(0));
+    assert!(run.output().contains("/main | bye"), "{}", run.output());
+}
