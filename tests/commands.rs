@@ -1,6 +1,7 @@
 //! What a person asks a running agent: `get`, `describe`, `logs`, `exec`, `wait`, `plan`, `status`, `stop`; and `run`, which
 //! brings its own agent. Real pods.
 
+#[expect(dead_code, reason = "the harness has more than is needed here")]
 mod support {
     pub mod agent;
     pub mod images;
