@@ -57,7 +57,8 @@ pub(super) enum Outcome {
 
 pub(super) struct Job {
     pub(super) channel: OwnedFd,
-    pub(super) worker: i32,
+    /// Until it is reaped: afterwards its pid may be somebody else's.
+    worker: Option<Pid>,
     /// Cgroup that holds what it makes: the container's or the exec's.
     pub(super) cgroup: String,
     pub(super) purpose: Purpose,
@@ -95,7 +96,7 @@ impl Job {
     ) -> Self {
         Self {
             channel,
-            worker,
+            worker: Pid::from_raw(worker),
             cgroup,
             purpose,
             init: None,
@@ -159,8 +160,11 @@ impl Job {
         let _ = report::send_go(&self.channel);
     }
 
-    /// Whether the reaped process was this job's new one.
+    /// Whether the reaped process was this job's new one. Its worker is noted, too.
     pub(super) fn reaped(&mut self, pid: i32, end: End, now: Stamp) -> bool {
+        self.worker = self
+            .worker
+            .filter(|&worker| Some(worker) != Pid::from_raw(pid));
         let ours = self.init.is_some_and(|process| process.pid == pid);
         if ours {
             self.init_end = Some((end, now));
@@ -177,7 +181,7 @@ impl Job {
     pub(super) fn tick(&mut self, now: Stamp) -> bool {
         self.deadline_ms = now.boot_ms.saturating_add(KILL_AGAIN_MS);
         self.kills += 1;
-        if let Some(worker) = Pid::from_raw(self.worker) {
+        if let Some(worker) = self.worker {
             let _ = kill_process(worker, Signal::KILL);
         }
         self.kills <= MAX_KILLS

@@ -2,6 +2,17 @@
 //!
 //! It has one thread, always: libcontainer is called in forked workers, and a fork with a second thread could hang
 //! (checked before each fork). It waits in one poll, for all of its facts at once, and never for one of them.
+//!
+//! - [`proto`] is what it is told and tells; [`client`] the other end of its socket; `connection` its own end.
+//! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
+//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs` and `executor`.
+//! - What came of it is an `instance` (a container) or a `session` (an exec).
+//! - [`cgroup`] finds and ends processes; [`logs`] are the log files.
+//!
+//! Life of a container: `starts::create` forks a worker → `runtime::create` mounts, and calls libcontainer → the new
+//! process says `Report::Init` and waits → the holder notes its pid and says go → `executor` confines and executes →
+//! every copy of the line is closed, so the job ends → `Instance::running` → SIGCHLD → `Instance::tick` kills what is
+//! left in the cgroup, empties the pipes and records the exit → `requests::remove` discards it.
 
 pub mod cgroup;
 pub mod client;

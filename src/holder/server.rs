@@ -54,8 +54,8 @@ pub(super) struct Holder {
 enum Source {
     Listener,
     ChildExits,
-    /// By its worker's pid.
-    Job(i32),
+    /// All are listened to in each turn.
+    Job,
     /// (index of the instance, 0 or 1): valid within one turn.
     Output(usize, usize),
     /// By its number.
@@ -110,7 +110,7 @@ impl Holder {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         for job in &self.jobs {
-            sources.push(Source::Job(job.worker));
+            sources.push(Source::Job);
             fds.push(PollFd::new(&job.channel, PollFlags::IN));
         }
         for (index, instance) in self.instances.iter().enumerate() {
@@ -162,14 +162,14 @@ impl Holder {
                 Source::Output(index, output) => {
                     self.instances[index].pump(output, &mut self.buffer, now);
                 }
-                Source::Listener | Source::ChildExits | Source::Job(_) | Source::Connection(_) => {}
+                Source::Listener | Source::ChildExits | Source::Job | Source::Connection(_) => {}
             }
         }
         for source in ready {
             match *source {
                 Source::Connection(number) => self.read_connection(number, now),
                 Source::Listener => self.accept(),
-                Source::ChildExits | Source::Job(_) | Source::Output(..) => {}
+                Source::ChildExits | Source::Job | Source::Output(..) => {}
             }
         }
         self.tick(now);
