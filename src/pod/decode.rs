@@ -2,10 +2,13 @@
 //! problem reported), so that all problems of a file are found at once; and it reports the fields that a type does not
 //! have, with a suggestion. Nulls are zero values, as Go has it.
 
+mod de;
+
+use std::cell::Cell;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{self, DeserializeSeed, Visitor};
+use serde::de::Visitor;
 
 use super::report::Scope;
 use super::scalar::{Plain, boolean, resolve, whole};
@@ -13,20 +16,45 @@ use super::yaml::{Entry, Node, Scalar, Value};
 
 const TEXT: &str = "text";
 
-/// Decodes a whole document. Problems are reported; none when a value could not even be replaced by a zero value.
+/// Values that their type refuses, in one document; more are not looked for.
+const MAX_REFUSED: usize = 10;
+
+/// Decodes a whole document. Problems are reported; what a type refuses (a timestamp that is none) is left out and the
+/// rest tried again, so that all are found. None when the rest cannot do without.
 pub(super) fn decode<T: for<'de> Deserialize<'de>>(scope: Scope<'_>) -> Option<T> {
-    let decoder = Decoder {
-        scope,
-        node: scope.node,
-        path: Path::Root,
-    };
-    match T::deserialize(decoder) {
-        Ok(value) => Some(value),
-        Err(Failed::Reported) => None,
-        Err(Failed::Message(message)) => {
-            scope.error("", &message);
-            None
+    let mut attempt = Attempt::default();
+    loop {
+        let decoder = Decoder {
+            scope,
+            attempt: &attempt,
+            node: scope.node,
+            path: Path::Root,
+        };
+        match T::deserialize(decoder) {
+            Ok(value) => return Some(value),
+            Err(Failed::Message(message)) => scope.error("", &message),
+            Err(Failed::Reported) => {}
         }
+        let refused = attempt.refused.take()?;
+        if attempt.left_out.len() == MAX_REFUSED {
+            return None;
+        }
+        attempt.left_out.push(refused);
+    }
+}
+
+/// One pass over a document.
+#[derive(Default)]
+struct Attempt {
+    /// By address, only to compare.
+    left_out: Vec<*const Node>,
+    /// What ended it.
+    refused: Cell<Option<*const Node>>,
+}
+
+impl Attempt {
+    fn leaves_out(&self, node: &Node) -> bool {
+        self.left_out.iter().any(|left| std::ptr::eq(*left, node))
     }
 }
 
@@ -50,7 +78,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-impl de::Error for Failed {
+impl serde::de::Error for Failed {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Message(message.to_string())
     }
@@ -79,6 +107,7 @@ impl fmt::Display for Path<'_> {
 #[derive(Clone, Copy)]
 struct Decoder<'a> {
     scope: Scope<'a>,
+    attempt: &'a Attempt,
     node: &'a Node,
     path: Path<'a>,
 }
@@ -94,6 +123,7 @@ impl<'a> Decoder<'a> {
         result.map_err(|failed| {
             if let Failed::Message(message) = failed {
                 self.mismatch(&message);
+                self.attempt.refused.set(Some(self.node));
             }
             Failed::Reported
         })
@@ -107,14 +137,12 @@ impl<'a> Decoder<'a> {
     }
 
     fn integer(&self, min: i64, max: i64) -> i64 {
-        let value = match self.scalar() {
-            Some(s) if s.plain => match resolve(&s.text) {
-                Plain::Int(value) => Some(value),
-                Plain::Float(value) => whole(value),
-                Plain::Null => Some(0),
-                Plain::Bool(_) | Plain::Text => None,
-            },
-            Some(_) | None => None,
+        let plain = self.scalar().filter(|s| s.plain);
+        let value = match plain.map_or(Plain::Text, |s| resolve(&s.text)) {
+            Plain::Int(value) => Some(value),
+            Plain::Float(value) => whole(value),
+            Plain::Null => Some(0),
+            Plain::Bool(_) | Plain::Text => None,
         };
         match value {
             Some(value) if (min..=max).contains(&value) => value,
@@ -200,6 +228,18 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    fn visit_entries<'de, V: Visitor<'de>>(
+        self,
+        entries: &[Entry],
+        visitor: V,
+    ) -> Result<V::Value, Failed> {
+        visitor.visit_map(de::Fields {
+            parent: self,
+            entries: entries.iter(),
+            current: None,
+        })
+    }
+
     fn warn_unknown(&self, entry: &Entry, fields: &[&str]) {
         let path = Path::Key(&self.path, &entry.key);
         let message = match super::suggest::suggestion(&entry.key, fields) {
@@ -208,194 +248,5 @@ impl<'a> Decoder<'a> {
         };
         let field = format!("{}{path}", self.scope.prefix);
         self.scope.report.warn(entry.line, &field, &message);
-    }
-}
-
-macro_rules! integers {
-    ($($method:ident $visit:ident $type:ty,)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-            let max = i64::try_from(<$type>::MAX).unwrap_or(i64::MAX);
-            let value = self.integer(i64::try_from(<$type>::MIN).unwrap_or(i64::MIN), max);
-            self.leaf(visitor.$visit(<$type>::try_from(value).unwrap_or_default()))
-        }
-    )*};
-}
-
-impl<'de> de::Deserializer<'de> for Decoder<'_> {
-    type Error = Failed;
-
-    /// Values whose kind the text decides: quantities, ports by number or name.
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        let scalar = match &self.node.value {
-            Value::Scalar(scalar) => scalar,
-            Value::Sequence(_) => return self.deserialize_seq(visitor),
-            Value::Mapping(_) => return self.deserialize_map(visitor),
-        };
-        let plain = if scalar.plain {
-            resolve(&scalar.text)
-        } else {
-            Plain::Text
-        };
-        self.leaf(match plain {
-            Plain::Null => visitor.visit_unit(),
-            Plain::Bool(value) => visitor.visit_bool(value),
-            Plain::Int(value) => visitor.visit_i64(value),
-            Plain::Float(value) => visitor.visit_f64(value),
-            Plain::Text => visitor.visit_str(&scalar.text),
-        })
-    }
-
-    integers! {
-        deserialize_i8 visit_i8 i8,
-        deserialize_i16 visit_i16 i16,
-        deserialize_i32 visit_i32 i32,
-        deserialize_i64 visit_i64 i64,
-        deserialize_u8 visit_u8 u8,
-        deserialize_u16 visit_u16 u16,
-        deserialize_u32 visit_u32 u32,
-        deserialize_u64 visit_u64 u64,
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        self.leaf(visitor.visit_bool(self.boolean()))
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        self.leaf(visitor.visit_str(self.text()))
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        if self.node.is_null() {
-            visitor.visit_none()
-        } else {
-            visitor.visit_some(self)
-        }
-    }
-
-    /// Quantities, times and the like. Kubernetes knows no empty quantity, so null is refused here.
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Failed> {
-        self.leaf(visitor.visit_newtype_struct(self))
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        let items = match &self.node.value {
-            Value::Sequence(items) => items.as_slice(),
-            Value::Scalar(_) if self.node.is_null() => &[],
-            Value::Scalar(_) | Value::Mapping(_) => {
-                self.mismatch(&self.expected("a list"));
-                &[]
-            }
-        };
-        visitor.visit_seq(Items {
-            parent: self,
-            items: items.iter().enumerate(),
-        })
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        visitor.visit_map(Fields::new(self, self.entries()))
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Failed> {
-        let entries = self.entries();
-        for entry in entries {
-            if !fields.contains(&entry.key.as_str()) {
-                self.warn_unknown(entry, fields);
-            }
-        }
-        visitor.visit_map(Fields::new(self, entries))
-    }
-
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failed> {
-        visitor.visit_unit()
-    }
-
-    serde::forward_to_deserialize_any! {
-        i128 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct enum identifier
-    }
-}
-
-struct Items<'a> {
-    parent: Decoder<'a>,
-    items: std::iter::Enumerate<std::slice::Iter<'a, Node>>,
-}
-
-impl<'de> de::SeqAccess<'de> for Items<'_> {
-    type Error = Failed;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Failed> {
-        let Some((index, node)) = self.items.next() else {
-            return Ok(None);
-        };
-        seed.deserialize(Decoder {
-            scope: self.parent.scope,
-            node,
-            path: Path::Index(&self.parent.path, index),
-        })
-        .map(Some)
-    }
-}
-
-struct Fields<'a> {
-    parent: Decoder<'a>,
-    entries: std::slice::Iter<'a, Entry>,
-    current: Option<&'a Entry>,
-}
-
-impl<'a> Fields<'a> {
-    fn new(parent: Decoder<'a>, entries: &'a [Entry]) -> Self {
-        Self {
-            parent,
-            entries: entries.iter(),
-            current: None,
-        }
-    }
-}
-
-impl<'de> de::MapAccess<'de> for Fields<'_> {
-    type Error = Failed;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Failed> {
-        // Kind and version were looked at before; the type would only refuse them in its own words.
-        let at_root = matches!(self.parent.path, Path::Root);
-        self.current = self
-            .entries
-            .find(|e| !at_root || !matches!(e.key.as_str(), "apiVersion" | "kind"));
-        match self.current {
-            Some(entry) => seed
-                .deserialize(de::value::StrDeserializer::new(&entry.key))
-                .map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failed> {
-        let entry = self
-            .current
-            .ok_or_else(|| Failed::Message("a value without its key".to_owned()))?;
-        seed.deserialize(Decoder {
-            scope: self.parent.scope,
-            node: &entry.node,
-            path: Path::Key(&self.parent.path, &entry.key),
-        })
     }
 }

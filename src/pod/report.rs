@@ -31,13 +31,17 @@ impl<'a> Report<'a> {
         if errors_only && (severity == Severity::Warning || found.len() >= 2 * MAX) {
             return;
         }
-        found.push(Diagnostic {
+        let diagnostic = Diagnostic {
             severity,
             file: self.file.to_owned(),
             line,
             field: field.to_owned(),
             message: message.to_owned(),
-        });
+        };
+        // A document may be gone through more than once.
+        if !found.contains(&diagnostic) {
+            found.push(diagnostic);
+        }
     }
 
     pub fn error(&self, line: u32, field: &str, message: &str) {

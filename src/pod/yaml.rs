@@ -159,6 +159,8 @@ pub(super) fn read(text: &str) -> (Vec<Node>, Vec<Problem>) {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
+        // As libyaml and its port in Go have it.
+        block_scalar_eof_without_line_feed: true,
     };
     let mut composer = Composer {
         parser: Parser::new_from_str_with_options(text, options),

@@ -57,6 +57,22 @@ fn markers_inside_a_block_text_are_text() {
 }
 
 #[test]
+fn a_block_text_ends_as_it_is_written() {
+    for (text, value) in [
+        ("a: |\n  x", "x"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |-\n  x\n", "x"),
+    ] {
+        let document = &documents(text)[0];
+        assert_eq!(
+            document.get("a").unwrap().node.text(),
+            Some(value),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
 fn an_anchor_ends_with_its_document() {
     assert_eq!(problems("a: &x 1\n---\nb: *x\n").len(), 1);
 }
