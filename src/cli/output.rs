@@ -1,12 +1,12 @@
 //! The two streams: data on stdout, talk on stderr.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::CliError;
+use crate::agent::log::chain;
 
 /// Writes data to stdout, at once.
 pub fn print(text: &str) -> Result<(), CliError> {
@@ -50,16 +50,4 @@ pub fn report(error: &CliError) -> ExitCode {
         say(&format!("vetch: {}", chain(error)));
     }
     error.code()
-}
-
-/// `outer: cause: root cause`.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

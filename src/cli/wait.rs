@@ -107,9 +107,10 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
                 seen = generation;
                 missing.join(", ")
             }
-            Err(CliError::Client(ClientError::NoAgent { socket })) => {
-                format!("an agent on {}", socket.display())
-            }
+            // It is not up yet, or is being restarted.
+            Err(CliError::Client(
+                ClientError::NoAgent { socket } | ClientError::Talk { socket, .. },
+            )) => format!("an agent on {}", socket.display()),
             Err(error) => return Err(error),
         };
         let left = deadline.saturating_sub(clock::now().boot_ms);

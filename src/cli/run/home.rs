@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::super::ending::{self, Grace};
 use super::{CliError, output, own_binary};
-use crate::config::Paths;
+use crate::config::{self, Overrides, Paths};
 use crate::holder::cgroup::Cgroups;
 use crate::image::{self, ImportOptions, Store, builtin};
 use crate::pod::StaticPod;
@@ -66,6 +66,7 @@ impl Home {
         command
             .args(["agent", "--config", NO_CONFIG])
             .args(["--cgroup-root", &self.cgroup_root])
+            .args(["--hostname-override", &node_name()])
             .arg("--pod-manifest-path")
             .arg(manifests)
             .arg("--root-dir")
@@ -122,6 +123,12 @@ impl Home {
         ended?;
         Ok(removed?)
     }
+}
+
+/// The host's name if it can be a node's name (S-74); a first try must not fail because of it.
+fn node_name() -> String {
+    config::load(Some(Path::new(NO_CONFIG)), Overrides::default())
+        .map_or_else(|_| "node".to_owned(), |loaded| loaded.config.node_name)
 }
 
 /// There, and able to hold the upper layer of an overlay.
