@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
@@ -202,6 +203,34 @@ fn exec_with_a_terminal_has_its_size_its_keys_and_gives_it_back() {
     assert_eq!(after.local_modes, before.local_modes);
     assert_eq!(after.input_modes, before.input_modes);
     assert_eq!(after.output_modes, before.output_modes);
+}
+
+/// Ended from outside, it still gives the terminal back, and the command ends with it.
+#[test]
+fn exec_that_is_ended_gives_the_terminal_back_and_ends_the_command() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    sandbox.run("c");
+    let run = RunDir::of(&sandbox);
+    let (master, slave) = terminal();
+    let before = tcgetattr(&slave).unwrap().local_modes;
+    let mut child = run
+        .vetch(&["exec", "-it", "web", "--", "sleep", "1000"])
+        .stdin(slave.try_clone().unwrap())
+        .stdout(slave.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("the second sleep", || (sleeps(&sandbox) == 2).then_some(()));
+    wait_for("raw mode", || {
+        (tcgetattr(&slave).unwrap().local_modes != before).then_some(())
+    });
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(tcgetattr(&slave).unwrap().local_modes, before);
+    wait_for("its end", || (sleeps(&sandbox) == 1).then_some(()));
+    drop(master);
 }
 
 #[test]
