@@ -270,3 +270,44 @@ fn an_image_that_comes_later_wakes_the_pod() {
     std::fs::copy(archive, agent.paths.images_import().join("busybox.tar")).unwrap();
     agent.wait_until_running("web");
 }
+
+#[test]
+fn a_restart_of_the_agent_changes_no_status_and_no_record() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    agent.wait_until_running("web");
+    let before = (agent.pod("web"), agent.record("web"));
+    agent.terminate();
+    agent.spawn();
+    wait_for("it is shown again", || agent.pod("web"));
+    assert_eq!((agent.pod("web"), agent.record("web")), before);
+}
+
+#[test]
+fn of_many_quick_edits_the_last_one_ends_up_running() {
+    if !can_run() {
+        return;
+    }
+    let edits = if std::env::var_os("VETCH_TEST_FULL").is_some() {
+        300
+    } else {
+        40
+    };
+    let agent = TestAgent::start();
+    for n in 0..edits {
+        agent.put(
+            "web.yaml",
+            &manifest("web", &format!("echo edit {n}; {SLEEP}")),
+        );
+    }
+    let last = format!("edit {}\n", edits - 1);
+    wait_for("the last edit runs alone", || {
+        let pods = agent.client().pods().ok()?;
+        let is_last = agent.logs("web", "main").ends_with(&last);
+        (pods.len() == 1 && is_last).then_some(())
+    });
+    agent.wait_until_running("web");
+}

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::link::{self, Seed};
 use super::sandboxes::{Dead, Holding, Phase};
-use super::state::{Agent, recorded_containers};
+use super::state::{Agent, recorded_state};
 use super::trash;
-use crate::holder::proto::{HolderState, PodRecord};
+use crate::holder::proto::PodRecord;
 use crate::pod::PodUid;
 
 impl Agent {
@@ -35,19 +35,22 @@ impl Agent {
     fn adopt(&mut self, record: PodRecord) {
         let uid = record.pod.uid.clone();
         let id = self.new_sandbox_id(uid.clone());
-        let state = std::fs::read(self.config.paths.holder(&uid).state())
-            .ok()
-            .and_then(|bytes| serde_json::from_slice::<HolderState>(&bytes).ok());
+        let state = recorded_state(&self.config, &uid);
+        let pidfd = state.as_ref().map(|state| link::adopt(state.process));
         // Without a state it never became ready: whatever runs of it is found in its cgroup and killed.
-        let alive = state.and_then(|state| link::adopt(state.process).ok());
-        if let Some(pidfd) = alive {
-            return self.hold(id, record, Seed::Adopt(pidfd));
+        if let (Some(state), Some(Ok(pidfd))) = (&state, pidfd) {
+            self.hold(id, record, Seed::Adopt(pidfd));
+            if let Some(holding) = self.sandboxes.get_mut(&uid) {
+                // Written before it is told, so that this is the truth already; no flap in the pod's status.
+                holding.phase = Phase::Connected(Box::new(state.clone()));
+            }
+            return;
         }
         let is_empty = !self.cgroups.is_populated(&record.sandbox.pod_cgroup);
         let (requests, _) = async_channel::bounded(1);
         let mut holding = Holding::new(id, record, requests);
         holding.phase = Phase::Dead(Dead {
-            containers: recorded_containers(&self.config, &uid).unwrap_or_default(),
+            containers: state.map(|state| state.containers).unwrap_or_default(),
             cgroup_empty: is_empty,
             cleaning: false,
         });

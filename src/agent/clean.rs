@@ -19,6 +19,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Looks until the trouble is told: 2 ms doubling to 1 s gives about 30 s.
 const LOOKS_UNTIL_STUCK: u32 = 38;
+/// Looks at a sandbox whose holder never wrote a state, about half a second: the agent that started it was killed, and
+/// the holder may be on its way into its cgroup.
+const LOOKS_AT_HALF_MADE: u32 = 8;
 /// Tries to remove a cgroup that is empty but still busy.
 const REMOVE_TRIES: u32 = 8;
 
@@ -52,15 +55,18 @@ impl Remains {
         [&self.spec.pod_cgroup, &self.spec.holder_cgroup]
     }
 
+    fn is_populated(&self) -> bool {
+        let mut groups = self.groups().into_iter();
+        groups.any(|group| self.cgroups.is_populated(group))
+    }
+
     /// Until no process is left.
     async fn kill(&self) {
         let mut pause = FIRST_PAUSE;
         let mut looks = 0_u32;
-        while self
-            .groups()
-            .iter()
-            .any(|group| self.cgroups.is_populated(group))
-        {
+        let is_half_made = !self.paths.holder(&self.id.uid).state().exists();
+        let least = if is_half_made { LOOKS_AT_HALF_MADE } else { 0 };
+        while looks < least || self.is_populated() {
             for group in self.groups() {
                 self.cgroups.kill(group);
             }

@@ -40,9 +40,9 @@ pub struct Holding {
 /// Where a sandbox stands.
 #[derive(Debug)]
 pub enum Phase {
-    /// Spawned or adopted; → `Connected` with the first state, → `Dead` when the process ends.
+    /// Spawned; → `Connected` with the first state, → `Dead` when the process ends.
     Starting,
-    /// The holder's newest state. It stays while the connection is being made again. → `Dead`.
+    /// The holder's newest state, of an adopted one that of its file. It stays while there is no connection. → `Dead`.
     Connected(Box<HolderState>),
     /// The process is gone. → removed when cleaned.
     Dead(Dead),

@@ -21,7 +21,7 @@ use super::sandboxes::{CreateFailure, Holding, Phase, Sandboxes};
 use super::sources::{FileSource, Snapshot};
 use crate::config::Config;
 use crate::holder::cgroup::Cgroups;
-use crate::holder::proto::{ContainerRecord, HolderState, Stamp};
+use crate::holder::proto::{HolderState, Stamp};
 use crate::image::Store;
 use crate::oci::NodeFacts;
 use crate::plan::{Desired, History, ImagePresence, Note, Rules, StartProblem};
@@ -236,21 +236,28 @@ impl Agent {
             self.clean(&id.uid);
             return;
         }
+        self.bury(id);
         let words = link::last_words(&self.config.paths.holder(&id.uid));
+        let is_empty = |holding: &Holding| holding.containers().is_empty();
+        if words.is_none() && self.sandboxes.get(&id.uid).is_some_and(is_empty) {
+            // It left because an earlier agent asked it to.
+            return;
+        }
+        let words = words.map(|words| format!(": {words}"));
         self.log.error(format_args!(
             "the holder of pod {} died{}",
             self.pod_label(&id.uid),
-            words.map(|words| format!(": {words}")).unwrap_or_default()
+            words.unwrap_or_default()
         ));
-        self.bury(id);
     }
 
     /// The holder is dead: what it recorded last is what we know.
     fn bury(&mut self, id: &SandboxId) {
-        let containers = recorded_containers(&self.config, &id.uid);
+        let state = recorded_state(&self.config, &id.uid);
         let cgroups = Rc::clone(&self.cgroups);
         if let Some(holding) = self.holding(id) {
-            let containers = containers.unwrap_or_else(|| holding.containers().to_vec());
+            let recorded = state.map(|state| state.containers);
+            let containers = recorded.unwrap_or_else(|| holding.containers().to_vec());
             let is_empty = !cgroups.is_populated(&holding.record.sandbox.pod_cgroup);
             holding.bury(containers, is_empty);
         }
@@ -325,9 +332,8 @@ impl Agent {
     }
 }
 
-/// Containers in the state file of a holder.
-pub fn recorded_containers(config: &Config, uid: &PodUid) -> Option<Vec<ContainerRecord>> {
+/// What a holder wrote last.
+pub fn recorded_state(config: &Config, uid: &PodUid) -> Option<HolderState> {
     let bytes = std::fs::read(config.paths.holder(uid).state()).ok()?;
-    let state: HolderState = serde_json::from_slice(&bytes).ok()?;
-    Some(state.containers)
+    serde_json::from_slice(&bytes).ok()
 }

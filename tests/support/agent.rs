@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use tempfile::TempDir;
@@ -235,6 +235,14 @@ impl TestAgent {
             .iter()
             .flat_map(|class| cgroups.pids(&format!("{}/{class}", self.cgroup_root)))
             .collect()
+    }
+
+    /// Text and time of a pod's durable record.
+    pub fn record(&self, pod: &str) -> (String, SystemTime) {
+        let uid = self.pod(pod).unwrap().metadata.uid.unwrap();
+        let path = self.paths.pods().join(uid).join("record.json");
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        (std::fs::read_to_string(path).unwrap(), modified)
     }
 
     /// Text of the pod's log directory, all files of one container in order of restarts.
