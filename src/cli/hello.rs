@@ -52,6 +52,7 @@ fn serve() -> io::Result<()> {
         signals,
         connections: Vec::new(),
     };
+    let port = server.listener.local_addr()?.port();
     log(&format!(
         "hello from {}, listening on port {port}",
         pod_name()
@@ -156,11 +157,8 @@ impl Connection {
         let line = self.request.split(|b| matches!(b, b'\r' | b'\n')).next();
         let line = String::from_utf8_lossy(line.unwrap_or_default());
         let (status, answer) = answer(&line, page);
-        log(&format!(
-            "{} \"{}\" {status}",
-            self.peer,
-            line.escape_debug()
-        ));
+        let peer = self.peer.ip().to_canonical();
+        log(&format!("{peer} \"{}\" {status}", line.escape_debug()));
         // It fits into the socket's buffer; a client that takes nothing loses it.
         self.stream.write_all(answer.as_bytes())?;
         self.stream.shutdown(std::net::Shutdown::Write)?;

@@ -4,6 +4,7 @@
 mod archives;
 mod attacks;
 mod damage;
+mod hello;
 mod interrupted;
 mod layers;
 #[path = "../support/mod.rs"]
