@@ -44,7 +44,10 @@ pub fn run(dir: &std::path::Path) -> ExitCode {
         }
     };
     startup::announce("ready");
-    match holder.serve() {
+    let served = holder.serve();
+    // Its connections end with the process, not before: who waits for that may bury us then.
+    std::mem::forget(holder);
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

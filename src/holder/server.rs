@@ -23,7 +23,9 @@ use crate::sys::packet;
 /// More connections than this are left waiting.
 const MAX_CONNECTIONS: usize = 64;
 /// Read from one pipe in one go.
-const BUFFER: usize = 64 * 1024;
+const READ: usize = 64 * 1024;
+/// Large enough for malloc to map it: pages that no read ever reached then cost no memory.
+const BUFFER: usize = 2 * READ;
 
 /// Everything the holder knows.
 pub(super) struct Holder {
@@ -160,7 +162,7 @@ impl Holder {
         for source in ready {
             match *source {
                 Source::Output(index, output) => {
-                    self.instances[index].pump(output, &mut self.buffer, now);
+                    self.instances[index].pump(output, &mut self.buffer[..READ], now);
                 }
                 Source::Listener | Source::ChildExits | Source::Job | Source::Connection(_) => {}
             }
@@ -238,7 +240,7 @@ impl Holder {
 
     fn tick(&mut self, now: Stamp) {
         for instance in &mut self.instances {
-            self.changed |= instance.tick(&self.cgroups, &mut self.buffer, now);
+            self.changed |= instance.tick(&self.cgroups, &mut self.buffer[..READ], now);
         }
         for session in &mut self.sessions {
             session.tick(&self.cgroups, now);
