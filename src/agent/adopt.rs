@@ -46,12 +46,12 @@ impl Agent {
             }
             return;
         }
-        let is_empty = !self.cgroups.is_populated(&record.sandbox.pod_cgroup);
+        let cgroup_empty = !self.cgroups.is_populated(&record.sandbox.pod_cgroup);
         let (requests, _) = async_channel::bounded(1);
         let mut holding = Holding::new(id, record, requests);
-        holding.phase = Phase::Dead(Dead {
+        holding.bury(Dead {
             containers: state.map(|state| state.containers).unwrap_or_default(),
-            cgroup_empty: is_empty,
+            cgroup_empty,
             cleaning: false,
         });
         self.sandboxes.insert(uid, holding);

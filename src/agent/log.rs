@@ -59,22 +59,22 @@ impl Log {
     }
 
     fn line(self, level: Level, text: impl Display) {
-        let line = format_line(self.journal, level, &text.to_string());
+        let line = self.format(level, &text.to_string());
         // Nobody reads stderr any more: supervising goes on.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
-}
 
-/// Control characters would let a manifest or a container forge lines.
-fn format_line(journal: bool, level: Level, text: &str) -> String {
-    let text: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    if journal {
-        format!("<{}>{text}\n", level.number())
-    } else {
-        format!("{}{text}\n", level.word())
+    /// Control characters would let a manifest or a container forge lines.
+    fn format(self, level: Level, text: &str) -> String {
+        let text: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if self.journal {
+            format!("<{}>{text}\n", level.number())
+        } else {
+            format!("{}{text}\n", level.word())
+        }
     }
 }
 
@@ -96,10 +96,9 @@ mod tests {
 
     #[test]
     fn lines_cannot_be_forged() {
-        assert_eq!(
-            format_line(true, Level::Warn, "a\n<0>b"),
-            "<4>a <0>b\n".to_owned()
-        );
-        assert_eq!(format_line(false, Level::Error, "a"), "error: a\n");
+        let journal = Log { journal: true };
+        assert_eq!(journal.format(Level::Warn, "a\n<0>b"), "<4>a <0>b\n");
+        let terminal = Log { journal: false };
+        assert_eq!(terminal.format(Level::Error, "a"), "error: a\n");
     }
 }

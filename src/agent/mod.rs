@@ -220,16 +220,22 @@ impl Agent {
 /// The loop.
 async fn supervise(agent: &RefCell<Agent>, inbox: Receiver<News>) {
     let mut is_first = true;
+    let watchdog = notify::watchdog_period();
     loop {
         let now = clock::now();
         let next = agent.borrow_mut().pass(now);
         if std::mem::take(&mut is_first) {
             notify::send("READY=1");
         }
+        if watchdog.is_some() {
+            // A pass is the agent's whole work: who finishes one is well.
+            notify::send("WATCHDOG=1");
+        }
         let pause = match next {
             Next::Quit => return,
             Next::WaitUntil(at) => Duration::from_millis(at.saturating_sub(clock::now().boot_ms)),
         };
+        let pause = watchdog.map_or(pause, |period| pause.min(period));
         let news = future::or(async { inbox.recv().await.ok() }, async {
             Timer::after(pause).await;
             None

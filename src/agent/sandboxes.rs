@@ -246,13 +246,9 @@ impl Holding {
     }
 
     /// The holder is dead: nothing it was asked will be answered.
-    pub fn bury(&mut self, containers: Vec<ContainerRecord>, cgroup_empty: bool) {
+    pub fn bury(&mut self, dead: Dead) {
         self.open.clear();
-        self.phase = Phase::Dead(Dead {
-            containers,
-            cgroup_empty,
-            cleaning: false,
-        });
+        self.phase = Phase::Dead(dead);
     }
 
     /// True when the holder was asked to leave.

@@ -17,7 +17,7 @@ use super::log::Log;
 use super::news::{Fact, News, SandboxId};
 use super::records::Records;
 use super::ring::Ring;
-use super::sandboxes::{CreateFailure, Holding, Phase, Sandboxes};
+use super::sandboxes::{CreateFailure, Dead, Holding, Phase, Sandboxes};
 use super::sources::{FileSource, Snapshot};
 use crate::config::Config;
 use crate::holder::cgroup::Cgroups;
@@ -258,8 +258,12 @@ impl Agent {
         if let Some(holding) = self.holding(id) {
             let recorded = state.map(|state| state.containers);
             let containers = recorded.unwrap_or_else(|| holding.containers().to_vec());
-            let is_empty = !cgroups.is_populated(&holding.record.sandbox.pod_cgroup);
-            holding.bury(containers, is_empty);
+            let cgroup_empty = !cgroups.is_populated(&holding.record.sandbox.pod_cgroup);
+            holding.bury(Dead {
+                containers,
+                cgroup_empty,
+                cleaning: false,
+            });
         }
     }
 

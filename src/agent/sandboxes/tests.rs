@@ -170,7 +170,11 @@ fn death_closes_every_request() {
     holding.see(state(&["i1"]));
     holding.ask(Asked::Leave, Request::Shutdown, 0).unwrap();
     assert!(holding.is_leaving());
-    holding.bury(Vec::new(), true);
+    holding.bury(Dead {
+        containers: Vec::new(),
+        cgroup_empty: true,
+        cleaning: false,
+    });
     assert!(!holding.is_leaving());
     assert_eq!(holding.next_deadline(), None);
 }
