@@ -63,6 +63,8 @@ fn read(paths: HolderPaths) -> Option<Found> {
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     use std::io::Read;
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).ok()?;
-    serde_json::from_reader(std::io::BufReader::new(file.take(MAX_RECORD))).ok()
+    file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
