@@ -16,7 +16,10 @@ const PROGRAMS: [&str; 6] = [
 
 fn missing_program() -> Option<&'static str> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let found = |name: &str| path.split(':').any(|dir| Path::new(dir).join(name).exists());
+    let found = |name: &str| {
+        path.split(':')
+            .any(|dir| Path::new(dir).join(name).exists())
+    };
     PROGRAMS.into_iter().find(|name| !found(name))
 }
 
