@@ -1,27 +1,51 @@
 //! Taking over what an earlier agent left: holders that live go on as if nothing had happened.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
 
 use super::link::{self, Seed};
 use super::sandboxes::{Dead, Holding, Phase};
-use super::state::{Agent, recorded_state};
+use super::state::Agent;
 use super::trash;
-use crate::holder::proto::PodRecord;
+use crate::holder::proto::{HolderState, PodRecord};
 use crate::pod::PodUid;
+
+/// Something of an earlier agent cannot be looked at. The agent must not start then: what it does not see it would kill
+/// or start twice.
+#[derive(Debug, thiserror::Error)]
+#[error("take over {path}")]
+pub struct AdoptError {
+    /// The holder's directory or file.
+    pub path: PathBuf,
+    /// Cause.
+    #[source]
+    pub source: io::Error,
+}
+
+impl AdoptError {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self { path, source }
+    }
+}
 
 impl Agent {
     /// Looks at every holder directory. One without a record is half-made: nothing of it ran. One without a living
     /// process is dead, and what is left of it is cleaned by the ordinary way.
-    pub fn adopt_all(&mut self) {
-        let entries = std::fs::read_dir(self.config.paths.holders());
-        for entry in entries.into_iter().flatten().flatten() {
+    pub fn adopt_all(&mut self) -> Result<(), AdoptError> {
+        let holders = self.config.paths.holders();
+        for entry in std::fs::read_dir(&holders).map_err(AdoptError::at(&holders))? {
+            let entry = entry.map_err(AdoptError::at(&holders))?;
             let uid = PodUid::try_from(entry.file_name().to_string_lossy().into_owned());
-            let record = uid
-                .ok()
-                .and_then(|uid| read_record(&self.config.paths.holder(&uid).pod_record(), &uid));
+            let record: Option<PodRecord> = match &uid {
+                Ok(uid) => read(&self.config.paths.holder(uid).pod_record())?,
+                Err(_) => None,
+            };
             match record {
-                Some(record) => self.adopt(record),
-                None => {
+                Some(record) if uid.as_ref() == Ok(&record.pod.uid) => self.adopt(record)?,
+                Some(_) | None => {
                     self.log.warn(format_args!(
                         "removed {}: no holder came of it",
                         entry.path().display()
@@ -30,21 +54,24 @@ impl Agent {
                 }
             }
         }
+        Ok(())
     }
 
-    fn adopt(&mut self, record: PodRecord) {
+    fn adopt(&mut self, record: PodRecord) -> Result<(), AdoptError> {
         let uid = record.pod.uid.clone();
         let id = self.new_sandbox_id(uid.clone());
-        let state = recorded_state(&self.config, &uid);
-        let pidfd = state.as_ref().map(|state| link::adopt(state.process));
+        let path = self.config.paths.holder(&uid).state();
+        let state: Option<HolderState> = read(&path)?;
         // Without a state it never became ready: whatever runs of it is found in its cgroup and killed.
-        if let (Some(state), Some(Ok(pidfd))) = (&state, pidfd) {
+        if let Some(state) = &state
+            && let Some(pidfd) = link::adopt(state.process).map_err(AdoptError::at(&path))?
+        {
             self.hold(id, record, Seed::Adopt(pidfd));
             if let Some(holding) = self.sandboxes.get_mut(&uid) {
                 // Written before it is told, so that this is the truth already; no flap in the pod's status.
                 holding.phase = Phase::Connected(Box::new(state.clone()));
             }
-            return;
+            return Ok(());
         }
         let cgroup_empty = !self.cgroups.is_populated(&record.sandbox.pod_cgroup);
         let (requests, _) = async_channel::bounded(1);
@@ -55,6 +82,7 @@ impl Agent {
             cleaning: false,
         });
         self.sandboxes.insert(uid, holding);
+        Ok(())
     }
 
     /// Writable layers of instances that no sandbox has (a power cut, an earlier boot) go.
@@ -92,7 +120,11 @@ impl Agent {
     }
 }
 
-fn read_record(path: &Path, uid: &PodUid) -> Option<PodRecord> {
-    let record: PodRecord = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    (record.pod.uid == *uid).then_some(record)
+/// A record in the run directory; none when it is missing or not (or no longer) understood.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, AdoptError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(AdoptError::at(path)(error)),
+    }
 }

@@ -200,9 +200,13 @@ impl Agent {
 
     /// Starts cleaning up after a dead holder.
     pub fn clean(&mut self, uid: &PodUid) {
-        if !self.start_cleaning(uid) {
-            return;
+        if self.start_cleaning(uid) {
+            self.start_remains(uid);
         }
+    }
+
+    /// Starts the task that leaves nothing of a sandbox.
+    pub fn start_remains(&mut self, uid: &PodUid) {
         let Some(holding) = self.sandboxes.get(uid) else {
             return;
         };

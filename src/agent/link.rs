@@ -30,7 +30,7 @@ pub enum Seed {
     /// To be started by us; we are its parent and reap it.
     Spawn,
     /// Started by an earlier agent; init reaps it.
-    Adopt(OwnedFd),
+    Adopt(Async<OwnedFd>),
 }
 
 /// The ends a link works with.
@@ -54,8 +54,12 @@ struct Watched {
 }
 
 /// A pidfd of a holder that an earlier agent started, if that very process still lives.
-pub fn adopt(process: ProcessId) -> io::Result<OwnedFd> {
-    sys::process::pidfd_open(process)
+pub fn adopt(process: ProcessId) -> io::Result<Option<Async<OwnedFd>>> {
+    match sys::process::pidfd_open(process) {
+        Ok(pidfd) => Async::new(pidfd).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl Link {
@@ -79,10 +83,7 @@ impl Link {
 
     async fn arrive(&self, seed: Seed) -> Result<Watched, String> {
         match seed {
-            Seed::Adopt(pidfd) => Ok(Watched {
-                pidfd: Async::new(pidfd).map_err(|e| format!("watch the holder: {e}"))?,
-                child: None,
-            }),
+            Seed::Adopt(pidfd) => Ok(Watched { pidfd, child: None }),
             Seed::Spawn => {
                 let mut child = spawn(&self.paths).map_err(|e| format!("start the holder: {e}"))?;
                 let outcome = match child.stdout.take() {

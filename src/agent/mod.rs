@@ -48,6 +48,7 @@ use crate::image::{Store, StoreError};
 use crate::plan::{EndingCause, History, Rules};
 use crate::pod::StaticPod;
 use crate::sys::clock;
+pub use adopt::AdoptError;
 use answers::Answers;
 use conditions::{About, Conditions};
 use imports::Imports;
@@ -77,6 +78,9 @@ pub enum AgentError {
     /// The image store.
     #[error("open the image store")]
     Images(#[from] StoreError),
+    /// What an earlier agent left.
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
     /// SIGTERM could not be caught.
     #[error("catch signals")]
     Signals(#[source] std::io::Error),
@@ -167,7 +171,7 @@ fn take_over(
         node,
         config,
     };
-    agent.adopt_all();
+    agent.adopt_all()?;
     agent.seed_source(known);
     agent.throw_orphaned_layers();
     agent.watch();

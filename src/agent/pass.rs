@@ -127,7 +127,7 @@ impl Agent {
 
     /// Reads the manifests again.
     fn rescan(&mut self, now: Stamp) {
-        let snapshot = self.source.scan(now);
+        let mut snapshot = self.source.scan(now);
         match &snapshot.directory_problem {
             None => {
                 self.has_delivered = true;
@@ -138,18 +138,19 @@ impl Agent {
                 self.conditions.set(About::Source, text);
             }
         }
-        if snapshot == self.snapshot {
+        // Moved, not copied: every copy of every pod counts on a small device.
+        let pods = std::mem::take(&mut snapshot.pods).into_iter();
+        let desired: Desired = pods.map(|pod| (pod.uid.clone(), pod)).collect();
+        if snapshot == self.snapshot && desired == self.desired {
             return;
         }
-        let pods = snapshot.pods.iter();
-        let desired: Desired = pods.map(|pod| (pod.uid.clone(), pod.clone())).collect();
         for (uid, pod) in &desired {
             if self.desired.get(uid) != Some(pod) {
                 self.records.note_pod(uid.clone());
             }
         }
-        self.log_new_problems(&snapshot);
         self.desired = desired;
+        self.log_new_problems(&snapshot);
         self.snapshot = snapshot;
         // Files and their problems are visible even when no pod changes.
         self.rise();
@@ -157,7 +158,7 @@ impl Agent {
 
     /// D-10: each problem of a file is said once, when it appears. A running pod's own warnings are events.
     fn log_new_problems(&self, snapshot: &Snapshot) {
-        let of_pods = snapshot.pods.iter().flat_map(|pod| &pod.diagnostics);
+        let of_pods = self.desired.values().flat_map(|pod| &pod.diagnostics);
         let known: BTreeSet<&Diagnostic> = diagnostics(&self.snapshot).chain(of_pods).collect();
         for diagnostic in diagnostics(snapshot).filter(|d| !known.contains(d)) {
             self.log.warn(diagnostic);

@@ -77,7 +77,7 @@ pub struct Agent {
     pub store: Store,
     /// Manifests.
     pub source: FileSource,
-    /// What the source said last; `again_at_boot_ms` is part of the next wake-up.
+    /// What the source said last, without its pods; `again_at_boot_ms` is part of the next wake-up.
     pub snapshot: Snapshot,
     /// D-2, D-7: the source has been readable once.
     pub has_delivered: bool,
@@ -197,11 +197,12 @@ impl Agent {
                     self.container_failed(&id.uid, failure, clock::now());
                 }
             }
-            Fact::NeverCame(why) => {
+            Fact::NeverCame(why) if self.holding(id).is_some() => {
                 self.sandbox_failed(&id.uid, why, clock::now());
-                self.bury(id);
-                self.clean(&id.uid);
+                // It stays `Starting` until it is gone: there was no sandbox that could have changed.
+                self.start_remains(&id.uid);
             }
+            Fact::NeverCame(_) => {}
             Fact::Died => self.holder_died(id),
         }
     }
