@@ -43,5 +43,8 @@ fn pods_run_on_cgroup_v2() {
         .expect("run tests/vm/boot");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     println!("{text}");
-    assert!(output.status.success(), "a check failed");
+    assert!(
+        matches!(output.status.code(), Some(0 | 77)),
+        "a check failed"
+    );
 }
