@@ -5,7 +5,7 @@
 //!
 //! - [`proto`] is what it is told and tells; [`client`] the other end of its socket; `connection` its own end.
 //! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
-//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs` and `executor`.
+//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place` and `executor`.
 //! - What came of it is an `instance` (a container) or a `session` (an exec).
 //! - [`cgroup`] finds and ends processes; [`logs`] are the log files.
 //!
@@ -21,6 +21,7 @@ mod executor;
 mod instance;
 mod job;
 pub mod logs;
+mod place;
 pub mod proto;
 mod report;
 mod requests;

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
-use rustix::io::Errno;
+use oci_spec::runtime::Mount;
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::place::{self, Kind, Tree};
 use super::proto::Rootfs;
 
 /// Why there is no root file system.
@@ -40,6 +41,14 @@ pub enum RootfsError {
         /// Cause.
         source: io::Error,
     },
+    /// The image has something in the way of a mount.
+    #[error("create the mount point {path}")]
+    MountPoint {
+        /// As the container sees it.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
 }
 
 /// Mounts the overlay on `target` and makes the working directory.
@@ -64,6 +73,13 @@ pub fn mount(rootfs: &Rootfs, target: &Path) -> Result<(), RootfsError> {
         path: rootfs.cwd.clone(),
         source,
     })
+}
+
+/// Makes the targets of the bind mounts in the mounted root.
+pub fn make_mount_points(root: &Path, mounts: &[Mount]) -> Result<(), RootfsError> {
+    let dir = open_dir(root).map_err(|source| failed_open(root, source))?;
+    place::make_mount_points(dir.as_fd(), mounts)
+        .map_err(|(path, source)| RootfsError::MountPoint { path, source })
 }
 
 /// Takes the overlay away again; not mounted is fine.
@@ -106,39 +122,14 @@ fn overlay(lower: &[OwnedFd], upper_work: [&OwnedFd; 2], target: &Path) -> io::R
     Ok(())
 }
 
-/// Makes what is missing of the working directory. Every step resolves inside the root, whatever symbolic links an
-/// image has.
+/// C-26: makes what is missing of the working directory.
 fn make_cwd(rootfs: &Rootfs, root: BorrowedFd<'_>) -> io::Result<()> {
-    let mut path = PathBuf::new();
-    let mut parent = root.try_clone_to_owned()?;
-    for component in rootfs.cwd.components() {
-        let Component::Normal(name) = component else {
-            continue;
-        };
-        path.push(name);
-        parent = match open_in_root(root, &path) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => {
-                rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
-                let (uid, gid) = (Uid::from_raw(rootfs.uid), Gid::from_raw(rootfs.gid));
-                rustix::fs::chownat(
-                    &parent,
-                    name,
-                    Some(uid),
-                    Some(gid),
-                    AtFlags::SYMLINK_NOFOLLOW,
-                )?;
-                open_in_root(root, &path)?
-            }
-            Err(other) => return Err(other.into()),
-        };
-    }
-    Ok(())
-}
-
-fn open_in_root(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+    let tree = Tree {
+        root,
+        owner: (Uid::from_raw(rootfs.uid), Gid::from_raw(rootfs.gid)),
+        covered: Vec::new(),
+    };
+    Ok(tree.make(&rootfs.cwd, Kind::Directory)?)
 }
 
 #[cfg(test)]

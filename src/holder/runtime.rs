@@ -101,8 +101,11 @@ fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerErr
     place.cgroups.create(place.cgroup)?;
     place.leave_holder_cgroups()?;
     let bundle = place.paths.bundle(&request.id);
-    rootfs::mount(&request.rootfs, &bundle.join("rootfs"))?;
-    adapt_spec(&bundle.join("config.json"), place.cgroup)
+    let root = bundle.join("rootfs");
+    rootfs::mount(&request.rootfs, &root)?;
+    let spec = adapt_spec(&bundle.join("config.json"), place.cgroup)?;
+    rootfs::make_mount_points(&root, spec.mounts().as_deref().unwrap_or_default())?;
+    Ok(())
 }
 
 fn start(
@@ -325,7 +328,7 @@ fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
 }
 
 /// The parts of config.json that only the holder knows.
-fn adapt_spec(file: &Path, cgroup: &str) -> Result<(), WorkerError> {
+fn adapt_spec(file: &Path, cgroup: &str) -> Result<Spec, WorkerError> {
     let mut spec = load(file)?;
     if let Some(linux) = spec.linux_mut() {
         linux.set_cgroups_path(Some(cgroup.into()));
@@ -337,7 +340,8 @@ fn adapt_spec(file: &Path, cgroup: &str) -> Result<(), WorkerError> {
             process.set_oom_score_adj(None);
         }
     }
-    spec.save(file).map_err(spec_error("write", file))
+    spec.save(file).map_err(spec_error("write", file))?;
+    Ok(spec)
 }
 
 fn load(file: &Path) -> Result<Spec, WorkerError> {

@@ -168,3 +168,28 @@ fn a_user_can_open_its_streams_again() {
     std::io::Write::write_all(&mut master, b"go\n").unwrap();
     assert_eq!(wire.exec_exit(), (3, false));
 }
+
+#[test]
+fn links_of_the_image_are_not_in_the_way_of_mounts() {
+    if !can_run() {
+        return;
+    }
+    for (link, target) in [
+        ("etc/message", "../tmp/gone/message"),
+        ("etc/message", "message"),
+        ("etc/message", "/dev/gone"),
+        ("etc", "../../var/etc"),
+    ] {
+        let sandbox = Sandbox::start(
+            "  containers:\n  - name: c\n    image: busybox\n    terminationMessagePath: /etc/message\n    command: [sh, -c, 'echo -n bye > /etc/message']",
+        );
+        let layer = sandbox.dir.path().join("layer");
+        if link == "etc" {
+            std::fs::remove_dir(layer.join("etc")).unwrap();
+        }
+        std::os::unix::fs::symlink(target, layer.join(link)).unwrap();
+        let id = sandbox.run("c");
+        let exit = sandbox.exit(&id);
+        assert_eq!(exit.message.as_deref(), Some("bye"), "{link} -> {target}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Making places in an image's tree: the working directory and mount points. Every step is looked up below the root
+//! without following links; links are followed here, as the container would. So nothing outside is ever touched, and a
+//! link that leads nowhere (`/etc/resolv.conf -> ../tmp/resolv.conf`) leads somewhere afterwards.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use oci_spec::runtime::Mount;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::io::Errno;
+
+/// As many as the kernel follows.
+const MAX_LINKS: u32 = 40;
+
+/// What a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directory,
+    File,
+}
+
+/// The tree of one container, before anything of it runs.
+pub(super) struct Tree<'a> {
+    pub(super) root: BorrowedFd<'a>,
+    /// Of what is made.
+    pub(super) owner: (Uid, Gid),
+    /// Paths where something will be mounted: what is made below would never be seen.
+    pub(super) covered: Vec<PathBuf>,
+}
+
+impl Tree<'_> {
+    /// Makes what is missing of `path`.
+    pub(super) fn make(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
+        self.walk(path, kind).map(|_| ())
+    }
+
+    /// The same for a bind mount's target. A link of the image there that cannot be made to lead to a place (a loop, or
+    /// something below another mount) gives way.
+    fn make_mount_point(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
+        match self.make(path, kind) {
+            Err(Errno::LOOP | Errno::XDEV) => {}
+            other => return other,
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(());
+        };
+        let parent = match self.walk(parent, Kind::Directory) {
+            // It lies in another mount, which is empty yet.
+            Err(Errno::XDEV) => return Ok(()),
+            other => other?,
+        };
+        let place = parent.join(name);
+        rustix::fs::unlinkat(self.open(&parent)?, name, AtFlags::empty())?;
+        self.create(&place, kind)
+    }
+
+    /// Where `path` leads to, which exists then.
+    fn walk(&self, path: &Path, kind: Kind) -> Result<PathBuf, Errno> {
+        let mut here = PathBuf::new();
+        let mut links = 0;
+        let mut steps = steps(path);
+        while let Some(step) = steps.pop_front() {
+            if step == ".." {
+                here.pop();
+                continue;
+            }
+            here.push(step);
+            if self.covered.iter().any(|covered| here.starts_with(covered)) {
+                return Err(Errno::XDEV);
+            }
+            match self.open(&here) {
+                Err(Errno::NOENT) if steps.is_empty() => self.create(&here, kind)?,
+                Err(Errno::NOENT) => self.create(&here, Kind::Directory)?,
+                Err(other) => return Err(other),
+                Ok(place) if is_link(&place)? => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(Errno::LOOP);
+                    }
+                    let target = rustix::fs::readlinkat(&place, "", Vec::new())?;
+                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                    here.pop();
+                    if target.is_absolute() {
+                        here.clear();
+                    }
+                    let mut ahead = self::steps(&target);
+                    ahead.append(&mut steps);
+                    steps = ahead;
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(here)
+    }
+
+    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+        rustix::fs::openat2(self.root, path, flags, Mode::empty(), resolve)
+    }
+
+    fn create(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(());
+        };
+        let parent = self.open(parent)?;
+        match kind {
+            Kind::Directory => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?,
+            Kind::File => {
+                let mode = Mode::from_raw_mode(0o644);
+                rustix::fs::mknodat(&parent, name, FileType::RegularFile, mode, 0)?;
+            }
+        }
+        let (uid, gid) = self.owner;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(&parent, name, Some(uid), Some(gid), flags)
+    }
+}
+
+/// Makes the targets of the bind mounts, which libcontainer makes only where no link is in the way. Gives the one that
+/// cannot be made with its error.
+pub(super) fn make_mount_points(
+    root: BorrowedFd<'_>,
+    mounts: &[Mount],
+) -> Result<(), (PathBuf, io::Error)> {
+    let mut tree = Tree {
+        root,
+        owner: (Uid::ROOT, Gid::ROOT),
+        covered: Vec::new(),
+    };
+    for mount in mounts {
+        let path = mount.destination();
+        if mount.typ().as_deref() == Some("bind") {
+            let is_directory = mount.source().as_deref().is_some_and(Path::is_dir);
+            let kind = if is_directory {
+                Kind::Directory
+            } else {
+                Kind::File
+            };
+            tree.make_mount_point(path, kind)
+                .map_err(|error| (path.clone(), error.into()))?;
+        }
+        tree.covered
+            .push(path.strip_prefix("/").unwrap_or(path).to_owned());
+    }
+    Ok(())
+}
+
+fn is_link(place: &OwnedFd) -> Result<bool, Errno> {
+    let stat = rustix::fs::fstat(place)?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+/// Names and `..`; everything else means nothing in a path that starts at the root or at a link's directory.
+fn steps(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

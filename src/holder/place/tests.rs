@@ -1,0 +1,75 @@
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::symlink;
+
+use oci_spec::runtime::MountBuilder;
+
+use super::*;
+
+fn mount(kind: &str, target: &str, source: &Path) -> Mount {
+    MountBuilder::default()
+        .typ(kind)
+        .destination(target)
+        .source(source)
+        .build()
+        .unwrap()
+}
+
+/// Makes mount points for a file at each of `targets`, after a mount on /dev.
+fn make(root: &Path, targets: &[&str]) -> Result<(), (PathBuf, io::Error)> {
+    let source = tempfile::NamedTempFile::new().unwrap();
+    let mut mounts = vec![mount("tmpfs", "/dev", Path::new("tmpfs"))];
+    mounts.extend(targets.iter().map(|t| mount("bind", t, source.path())));
+    make_mount_points(fs::File::open(root).unwrap().as_fd(), &mounts)
+}
+
+#[test]
+fn links_that_lead_nowhere_lead_to_a_file_inside() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir(at("etc")).unwrap();
+    symlink("../tmp/resolv.conf", at("etc/resolv.conf")).unwrap();
+    symlink(outside.path().join("hosts"), at("etc/hosts")).unwrap();
+    symlink("../../../../run/log", at("etc/log")).unwrap();
+    make(
+        root.path(),
+        &["/etc/resolv.conf", "/etc/hosts", "/etc/log/message"],
+    )
+    .unwrap();
+    assert!(at("tmp/resolv.conf").is_file());
+    assert!(at("run/log/message").is_file());
+    let inside = outside.path().strip_prefix("/").unwrap().join("hosts");
+    assert!(root.path().join(inside).is_file());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn links_in_a_circle_or_into_another_mount_give_way() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir(at("etc")).unwrap();
+    fs::create_dir(at("dev")).unwrap();
+    symlink("hosts", at("etc/hosts")).unwrap();
+    symlink("/dev/shm/resolv.conf", at("etc/resolv.conf")).unwrap();
+    let targets = ["/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
+    make(root.path(), &targets).unwrap();
+    for made in ["etc/hosts", "etc/resolv.conf"] {
+        assert!(at(made).symlink_metadata().unwrap().is_file(), "{made}");
+    }
+    assert_eq!(fs::read_dir(at("dev")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_there_stays_and_a_file_in_the_way_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir(at("etc")).unwrap();
+    fs::File::create(at("etc/real")).unwrap();
+    symlink("real", at("etc/hosts")).unwrap();
+    make(root.path(), &["/etc/hosts"]).unwrap();
+    assert!(at("etc/hosts").symlink_metadata().unwrap().is_symlink());
+    let (path, error) = make(root.path(), &["/etc/hosts/below"]).unwrap_err();
+    assert_eq!(path, Path::new("/etc/hosts/below"));
+    assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+}
