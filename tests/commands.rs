@@ -106,6 +106,13 @@ fn a_running_pod_is_shown_from_every_side() {
         (&"Pod".into(), &"v1".into())
     );
     assert_eq!(one, list["items"][0]);
+    let bytes = text(&agent, &["get", "pod", "web", "-o", "json"]);
+    assert!(
+        bytes.starts_with(
+            "{\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Pod\",\n    \"metadata\": {\n"
+        ),
+        "{bytes}"
+    );
     let yaml = text(&agent, &["get", "po", "web-box", "-o", "yaml"]);
     let same: Value = serde_yaml::from_str(&yaml).expect("YAML");
     assert_eq!(same, one);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
 use super::CliError;
 use crate::agent::log::chain;
@@ -28,11 +29,16 @@ pub fn say(line: &str) {
 
 /// Prints a value as JSON, indented as kubectl does.
 pub fn print_json<T: Serialize>(value: &T) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(value).map_err(|source| CliError::Render {
-        format: "json",
-        source: source.into(),
-    })?;
-    print(&format!("{text}\n"))
+    let mut text = Vec::new();
+    let formatter = PrettyFormatter::with_indent(b"    ");
+    value
+        .serialize(&mut Serializer::with_formatter(&mut text, formatter))
+        .map_err(|source| CliError::Render {
+            format: "json",
+            source: source.into(),
+        })?;
+    text.push(b'\n');
+    print_bytes(&text)
 }
 
 /// Prints a value as YAML.

@@ -81,7 +81,8 @@ fn append(tar: &mut tar::Builder<File>, name: &str, data: &[u8]) {
         .expect("append to the archive");
 }
 
-fn busybox_layer() -> Vec<u8> {
+/// Its root file system.
+pub fn busybox_layer() -> Vec<u8> {
     let busybox = fs::read(BUSYBOX)
         .unwrap_or_else(|e| panic!("{BUSYBOX}: {e}: apt-get install busybox-static"));
     let mut tar = tar::Builder::new(Vec::new());
