@@ -88,6 +88,25 @@ fn a_wrong_verb_suggests_the_right_one() {
     );
 }
 
+/// Who comes from another tool is told what does it here, not which verb is spelled alike.
+#[test]
+fn a_verb_of_another_tool_is_answered_with_ours() {
+    for (verb, ours) in [
+        ("apply", "vetch run FILE"),
+        ("start", "vetch run FILE"),
+        ("delete", "remove its manifest"),
+        ("ps", "vetch get pods"),
+        ("images", "vetch image ls"),
+        ("pull", "vetch image import FILE"),
+    ] {
+        let output = vetch(&[verb, "web"]);
+        assert_eq!(code(&output), 64, "{verb}");
+        let told = stderr(&output);
+        let tips = told.lines().filter(|line| line.contains("tip:")).count();
+        assert!(told.contains(ours) && tips == 1, "{told}");
+    }
+}
+
 #[test]
 fn a_repeated_flag_is_taken_from_its_last_place() {
     let output = vetch(&["get", "pods", "--run-dir", "/first", "--run-dir", "/last"]);
@@ -106,8 +125,13 @@ fn without_an_agent_one_line_says_so() {
         &["describe", "pod", "web"],
         &["plan"],
         &["status"],
+        &["exec", "web"],
     ] {
-        let output = vetch(&[args, &["--run-dir", "/nowhere"]].concat());
+        let mut args = [args, &["--run-dir", "/nowhere"]].concat();
+        if args[0] == "exec" {
+            args.extend(["--", "ls"]);
+        }
+        let output = vetch(&args);
         assert_eq!(code(&output), 1, "{args:?}");
         assert_eq!(
             stderr(&output),
@@ -115,6 +139,16 @@ fn without_an_agent_one_line_says_so() {
             "{args:?}"
         );
     }
+}
+
+#[test]
+fn stopping_nothing_is_no_failure_and_said() {
+    let output = vetch(&["stop", "--all", "--run-dir", "/nowhere"]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(
+        stderr(&output),
+        "vetch: nothing to stop: no agent and no pods in /nowhere\n"
+    );
 }
 
 #[test]
@@ -152,6 +186,10 @@ fn completion_is_made_for_every_shell() {
         let output = vetch(&["completion", shell]);
         assert_eq!(code(&output), 0, "{shell}");
         assert!(stdout(&output).contains("describe"), "{shell}");
+        // What vetch starts of itself is nobody's to type.
+        for hidden in ["import-dir", "holder"] {
+            assert!(!stdout(&output).contains(hidden), "{shell}: {hidden}");
+        }
     }
 }
 

@@ -93,6 +93,74 @@ fn hello_runs_serves_ends_gracefully_and_leaves_nothing() {
     assert!(!cgroups.is_populated(&root), "{root} lives");
 }
 
+/// Who waits for more is told that nothing will come; and the recommended command works as it stands.
+#[test]
+fn the_end_of_a_job_is_told() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: examples/job.yaml end to end: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("make a directory");
+    let home = dir.path().join("tmp");
+    std::fs::create_dir(&home).expect("make a directory");
+    let talk = dir.path().join("err");
+    let child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .args(["run", "examples/job.yaml"])
+        .env("TMPDIR", &home)
+        .stderr(File::create(&talk).expect("make a file"))
+        .spawn()
+        .expect("start vetch");
+    let mut run = Run(child);
+    let told = || std::fs::read_to_string(&talk).expect("read what was said");
+    let end = ": Succeeded: all containers have ended\n";
+    wait_for("the end of the job", || told().contains(end).then_some(()));
+    let told = told();
+    let advice = told
+        .lines()
+        .find_map(|line| line.strip_prefix("running; look at it by: "))
+        .expect("the advice");
+    let mut words = advice.split(' ');
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
+        .output()
+        .expect("follow the advice");
+    let pods = String::from_utf8_lossy(&output.stdout);
+    assert!(pods.contains("Completed"), "{pods}");
+    let pid = i32::try_from(run.0.id()).expect("a pid");
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("end vetch");
+    assert_eq!(run.0.wait().expect("wait for vetch").code(), Some(0));
+    assert_eq!(std::fs::read_dir(&home).expect("read it").count(), 0);
+}
+
+/// The examples run with an agent, too.
+#[test]
+fn the_built_in_image_can_be_imported_by_its_name() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: import of builtin/hello: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("make a directory");
+    for (args, told) in [
+        (
+            ["import", "builtin/hello"].as_slice(),
+            "(1 of 1 layers new)",
+        ),
+        (&["import", "builtin/hello"], "(0 of 1 layers new)"),
+        (&["ls"], "docker.io/builtin/hello:latest "),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vetch"))
+            .arg("image")
+            .args(args)
+            .arg("--root-dir")
+            .arg(dir.path())
+            .output()
+            .expect("start vetch");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(told), "{args:?}: {text}");
+    }
+}
+
 /// The example with another port, since 8080 may be taken here.
 fn write_hello(manifest: &Path, port: u16) {
     let text = std::fs::read_to_string("examples/hello.yaml").expect("read the example");

@@ -14,6 +14,7 @@ use super::sources::Snapshot;
 use super::state::{Agent, Job, Shown};
 use super::{child, store, trash};
 use crate::holder::proto::Stamp;
+use crate::image::import_dir;
 use crate::plan::{self, Desired, Event, ImagePresence, Observed, Plan};
 use crate::pod::Diagnostic;
 
@@ -261,11 +262,9 @@ impl Agent {
             return;
         }
         let news = self.news.clone();
-        let args: [OsString; 4] = [
-            "image".into(),
-            "--root-dir".into(),
+        let args: [OsString; 2] = [
+            import_dir::ROLE.into(),
             self.config.paths.root_dir.clone().into(),
-            "import-dir".into(),
         ];
         self.executor
             .spawn(async move {

@@ -83,7 +83,8 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
         .map(|holder| holder.record.pod.pod.clone())
         .filter(|pod| args.scope.contains(pod))
         .collect();
-    let pod = select::find(pods, &args.pod).map_err(|error| explain(args, error))?;
+    let is_idle = found.is_empty();
+    let pod = select::find(pods, &args.pod).map_err(|error| explain(args, is_idle, error))?;
     let name = match &args.container {
         Some(name) => name.clone(),
         None => default_container(&pod),
@@ -105,10 +106,12 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
 }
 
 /// A pod without a holder may be one that has finished, or not begun; the agent knows.
-fn explain(args: &Args, error: CliError) -> CliError {
+/// Where nothing runs at all, the agent's silence is the news.
+fn explain(args: &Args, is_idle: bool, error: CliError) -> CliError {
     let client = Client::new(&args.reach.paths());
     match args.scope.pod(&client, &args.pod) {
         Ok(pod) => CliError::NotFound(format!("pod {:?} does not run", select::name(&pod))),
+        Err(CliError::Client(silence)) if is_idle => silence.into(),
         Err(_) => error,
     }
 }

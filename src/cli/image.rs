@@ -1,7 +1,7 @@
 //! `vetch image`: the local image store. Works without an agent; a running one sees each change at once.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
@@ -9,14 +9,16 @@ use serde_json::json;
 
 use super::{CliError, holders, output, table};
 use crate::config::Paths;
-use crate::image::{self, Image, ImportOptions, ImportReport, Pin, Removed, Store, import_dir};
+use crate::image::{
+    self, Image, ImportOptions, ImportReport, Pin, Removed, Store, builtin, import_dir,
+};
 use crate::sys::ioprio;
 
 /// List, import, remove and inspect local images
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Examples:\n  docker save web:1 | gzip > web.tar.gz\n  vetch image import web.tar.gz\n  vetch image ls\n  vetch image rm web:1\n\nWhat lies in <root-dir>/images-import is imported and pinned by the agent."
+    after_help = "Examples:\n  docker save web:1 | gzip > web.tar.gz\n  vetch image import web.tar.gz\n  vetch image import builtin/hello     the image of the examples\n  vetch image ls\n  vetch image rm web:1\n\nWhat lies in <root-dir>/images-import is imported and pinned by the agent."
 )]
 pub struct ImageCommand {
     #[command(subcommand)]
@@ -44,7 +46,7 @@ enum Verb {
     },
     /// Import OCI layouts and docker-archives, plain or compressed by gzip or zstd
     Import {
-        /// Archives, or directories with an OCI layout
+        /// Archives, directories with an OCI layout, or builtin/hello
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         /// Name the image so, instead of by its name in the archive; may be repeated
@@ -69,9 +71,6 @@ enum Verb {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// What the agent starts: brings the store in line with images-import, at the lowest priority
-    #[command(hide = true)]
-    ImportDir,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -106,10 +105,6 @@ pub fn run(command: &ImageCommand) -> Result<ExitCode, CliError> {
         }
         Verb::Rm { names } => remove(&store, names, &in_use(&paths)),
         Verb::Inspect { names } => inspect(&store, names),
-        Verb::ImportDir => {
-            lower_priority();
-            bring_in_line(&store, &paths)
-        }
     }
 }
 
@@ -198,7 +193,12 @@ fn import(store: &Store, files: &[PathBuf], options: &ImportOptions) -> Result<E
     }
     let mut code = ExitCode::SUCCESS;
     for file in files {
-        match image::import(store, file, options) {
+        let outcome = if file == Path::new(builtin::HELLO) {
+            builtin::import_hello(store, options)
+        } else {
+            image::import(store, file, options)
+        };
+        match outcome {
             Ok(report) => tell(&report)?,
             Err(error) => {
                 let error = CliError::Import {
@@ -276,9 +276,20 @@ fn inspect(store: &Store, names: &[String]) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn bring_in_line(store: &Store, paths: &Paths) -> Result<ExitCode, CliError> {
+/// What the agent starts: brings the store in line with images-import, at the lowest priority.
+pub fn import_dir(root_dir: &Path) -> ExitCode {
+    lower_priority();
+    let paths = Paths {
+        root_dir: root_dir.to_owned(),
+        ..Paths::default()
+    };
+    bring_in_line(&paths).unwrap_or_else(|error| output::report(&error))
+}
+
+fn bring_in_line(paths: &Paths) -> Result<ExitCode, CliError> {
+    let store = Store::open(&paths.images())?;
     let dir = paths.images_import();
-    let report = import_dir::run(store, &dir)?;
+    let report = import_dir::run(&store, &dir)?;
     for (_, imported) in &report.imported {
         tell(imported)?;
     }

@@ -12,6 +12,7 @@ mod ending;
 mod error;
 mod exec;
 mod get;
+mod habits;
 mod hello;
 mod holders;
 mod image;
@@ -51,7 +52,7 @@ Examples:
   vetch describe pod web                why it does (or does not)
   vetch logs -f web                     its output
   vetch exec -it web -- sh              a shell in it
-  vetch check /etc/kubernetes/manifests look for mistakes, without an agent";
+  vetch check web.yaml                  look for mistakes, without an agent";
 
 /// Runs Kubernetes Pod manifests on one machine, with no cluster and no container daemon.
 #[derive(Debug, Parser)]
@@ -106,7 +107,7 @@ pub fn main() -> ExitCode {
     }
     match Cli::try_parse_from(argv) {
         Ok(cli) => perform(cli.command).unwrap_or_else(|error| output::report(&error)),
-        Err(refusal) => explain(&refusal),
+        Err(refusal) => explain(&habits::advise(refusal)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The two streams: data on stdout, talk on stderr.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -53,7 +54,23 @@ pub fn print_yaml<T: Serialize>(value: &T) -> Result<(), CliError> {
 /// Reports an error, once, with its whole chain, and gives the exit code.
 pub fn report(error: &CliError) -> ExitCode {
     if !error.is_quiet() {
-        say(&format!("vetch: {}", chain(error)));
+        say(&format!("vetch: {}{}", chain(error), remedy(error)));
     }
     error.code()
+}
+
+/// What everybody forgets once.
+fn remedy(error: &CliError) -> &'static str {
+    if is_denied(error) && !rustix::process::geteuid().is_root() {
+        " (try sudo)"
+    } else {
+        ""
+    }
+}
+
+/// Some cause of it is a lack of rights.
+fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    let own = error.downcast_ref::<io::Error>();
+    own.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        || error.source().is_some_and(is_denied)
 }

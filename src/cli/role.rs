@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::agent::trash;
 use crate::holder::logs::compress;
+use crate::image::import_dir;
 
 /// Runs a hidden role, if argv names one.
 pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
@@ -15,6 +16,7 @@ pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
         (compress::ROLE, [file]) => Some(compress::run(Path::new(file))),
         ("hello", [once]) if once == "--once" => Some(super::hello::greet()),
         ("hello", []) => Some(super::hello::run()),
+        (import_dir::ROLE, [root_dir]) => Some(super::image::import_dir(Path::new(root_dir))),
         (trash::ROLE, dirs) => Some(trash::run(dirs)),
         _ => None,
     }

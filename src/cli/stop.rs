@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use super::ending::{self, Grace};
-use super::{CliError, Reach};
+use super::{CliError, Reach, holders, output};
 use crate::api::client::{Client, ClientError};
+use crate::config::Paths;
 
 /// End all pods with their grace, then the agent
 #[derive(Debug, clap::Args)]
@@ -26,11 +27,21 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let client = Client::new(&paths);
     match client.stop() {
         Ok(()) => watch(&client),
-        Err(ClientError::NoAgent { .. }) => {}
+        Err(ClientError::NoAgent { .. }) => tell_of_emptiness(&paths),
         Err(error) => return Err(error.into()),
     }
     ending::end_all(&paths, Grace::Recorded)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A person may have meant another run directory.
+fn tell_of_emptiness(paths: &Paths) {
+    if holders::scan(paths).is_empty() {
+        output::say(&format!(
+            "vetch: nothing to stop: no agent and no pods in {}",
+            paths.run_dir.display()
+        ));
+    }
 }
 
 /// Returns when the agent no longer answers: it is done, or dead.

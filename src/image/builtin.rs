@@ -7,15 +7,23 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::StoreError;
 use super::digest::{Digest, Hashing};
+use super::import::{self, ImportError, ImportOptions, ImportReport};
 use super::platform::Platform;
+use super::{Store, StoreError};
 
-/// Its name.
-pub const HELLO: &str = "builtin/hello";
+pub use crate::pod::image_ref::BUILTIN as HELLO;
+
+/// Makes [`HELLO`] and imports it. Waits for the store's lock.
+pub fn import_hello(store: &Store, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+    import::with_lock(store, |writer| {
+        let archive = hello_archive(&store.staging_dir())?;
+        import::import_locked(writer, &archive, options)
+    })
+}
 
 /// Makes an OCI layout of [`HELLO`] in the new directory `hello` below `dir` and gives its path.
-pub fn hello_archive(dir: &Path) -> Result<PathBuf, StoreError> {
+fn hello_archive(dir: &Path) -> Result<PathBuf, StoreError> {
     let layout = Layout::create(dir.join("hello"))?;
     let layer = layout.layer(Path::new("/proc/self/exe"))?;
     let platform = Platform::host();

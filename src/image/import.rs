@@ -99,8 +99,16 @@ pub fn import(
     source: &Path,
     options: &ImportOptions,
 ) -> Result<ImportReport, ImportError> {
+    with_lock(store, |writer| import_locked(writer, source, options))
+}
+
+/// Runs an import with the store's lock, and tidies up after it.
+pub(super) fn with_lock(
+    store: &Store,
+    import: impl FnOnce(&Writer<'_>) -> Result<ImportReport, ImportError>,
+) -> Result<ImportReport, ImportError> {
     let writer = store.lock()?;
-    let outcome = import_locked(&writer, source, options);
+    let outcome = import(&writer);
     // Also after a failure: what it left must not take the space of the next try.
     let tidied = writer.clean().and_then(|()| writer.sweep());
     let report = outcome?;

@@ -16,6 +16,8 @@ use super::record::{self, Pin, Record};
 use super::writer::Writer;
 use super::{Store, StoreError};
 
+/// The hidden role that does this, for the agent.
+pub const ROLE: &str = "import-dir";
 /// Most entries looked at.
 const MAX_ENTRIES: usize = 1000;
 /// Longest message kept about a failure, in bytes.

@@ -10,6 +10,7 @@ use super::{
     backoff, container_hash, notes,
 };
 use crate::holder::proto::InstanceState;
+use crate::pod::image_ref::BUILTIN;
 
 /// What is to be done about one container now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +156,10 @@ fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     let image = image(container);
     let is_never = container.image_pull_policy.as_deref() == Some("Never");
     let missing = || {
-        format!("image {image:?} is not in the local store; load it with: vetch image import FILE")
+        let archive = if image == BUILTIN { image } else { "FILE" };
+        format!(
+            "image {image:?} is not in the local store; load it with: vetch image import {archive}"
+        )
     };
     let (reason, event, message) = match view.world.observed.images.get(image) {
         Some(ImagePresence::Present(_)) => return None,

@@ -24,6 +24,9 @@ pub struct BadImageRef {
     problem: &'static str,
 }
 
+/// The image that vetch makes of itself, by `vetch image import builtin/hello`.
+pub const BUILTIN: &str = "builtin/hello";
+
 const REGISTRY: &str = "docker.io";
 const NAME_MAX: usize = 255;
 const TAG_MAX: usize = 128;

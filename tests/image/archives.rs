@@ -331,8 +331,8 @@ fn the_import_directory_is_loaded_pinned_and_unpinned() {
 #[test]
 fn the_built_in_image_holds_only_the_program() {
     let place = Place::new();
-    let layout = builtin::hello_archive(place.dir.path()).unwrap();
-    place.import(&layout).unwrap();
+    builtin::import_hello(&place.store, &ImportOptions::default()).unwrap();
+    assert!(!place.store.has_leftovers());
     let image = place.image(builtin::HELLO).unwrap();
     let own = fs::read("/proc/self/exe").unwrap();
     assert!(fs::read(image.layers[0].join("vetch")).unwrap() == own);

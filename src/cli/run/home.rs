@@ -87,9 +87,11 @@ impl Home {
             import(&store, archive)?;
         }
         if pods.iter().any(wants_builtin) {
-            let archive = builtin::hello_archive(&self.dir)?;
-            import(&store, &archive)?;
-            fs::remove_dir_all(&archive).map_err(|source| fail("remove", &archive, source))?;
+            let made = builtin::import_hello(&store, &ImportOptions::default());
+            made.map_err(|source| CliError::Import {
+                path: builtin::HELLO.into(),
+                source,
+            })?;
         }
         Ok(())
     }

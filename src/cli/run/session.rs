@@ -1,5 +1,6 @@
 //! The time between start and Ctrl-C: one loop over what the agent reports, signals, and the agent's end.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use smol::future;
 use smol::{Async, Task, Timer};
 
 use super::super::ending::Grace;
-use super::super::output;
+use super::super::{output, select};
 use super::CliError;
 use super::follow::Followers;
 use super::home::Home;
@@ -42,7 +43,8 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
     })?;
     let run_dir = home.paths().run_dir;
     output::say(&format!(
-        "running; look at it by: vetch get pods --run-dir {}",
+        "running; look at it by: {} get pods --run-dir {}",
+        own_name(),
         run_dir.display()
     ));
     let mut followers = Followers::new(home.paths());
@@ -59,6 +61,12 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
             last_words: last_words(&log),
         }),
     }
+}
+
+/// As the person called it, who may not have it in the PATH.
+fn own_name() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// How the session ended.
@@ -84,6 +92,7 @@ fn watch(
     let gone = Async::new(agent.gone.try_clone().map_err(CliError::Signals)?)
         .map_err(CliError::Signals)?;
     let mut shown = 0;
+    let mut finished = BTreeSet::new();
     let mut stopping = false;
     let mut generation = 0;
     let mut changes = ask(&client, generation, Duration::ZERO);
@@ -93,6 +102,7 @@ fn watch(
                 generation = change.generation;
                 shown = show_events(&client, shown);
                 followers.look();
+                show_finished(&client, &mut finished);
                 changes = ask(&client, generation, Duration::ZERO);
             }
             News::Changed(Err(_)) => changes = ask(&client, generation, RETRY),
@@ -151,6 +161,22 @@ fn show_events(client: &Client, shown: u64) -> u64 {
         .iter()
         .map(|record| record.sequence)
         .fold(shown, u64::max)
+}
+
+/// Says of each pod, once, that it has ended for good.
+fn show_finished(client: &Client, told: &mut BTreeSet<String>) {
+    for pod in client.pods().unwrap_or_default() {
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        if let Some(phase @ ("Succeeded" | "Failed")) = phase
+            && told.insert(pod.metadata.uid.clone().unwrap_or_default())
+        {
+            let name = select::name(&pod);
+            output::say(&format!("* {name}: {phase}: all containers have ended"));
+        }
+    }
 }
 
 fn event_line(record: &EventRecord) -> String {

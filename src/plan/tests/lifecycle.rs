@@ -108,6 +108,21 @@ fn a_container_being_created_holds_up_the_next() {
 }
 
 #[test]
+fn the_built_in_image_is_to_be_imported_by_its_name() {
+    let p = with_image(pod("u1", "Always", &["a"]), 0, "builtin/hello");
+    let mut observed = seen(&p, ready(vec![]));
+    observed
+        .images
+        .insert("builtin/hello".into(), ImagePresence::Absent);
+    let plan = planned(&[&p], &observed, &History::default(), 0);
+    let notes = note_lines(&plan);
+    assert!(
+        notes[0].ends_with("load it with: vetch image import builtin/hello"),
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn a_missing_image_waits_without_timer_and_holds_up_nobody() {
     let p = with_image(pod("u1", "Always", &["a", "b"]), 0, "other");
     let mut observed = seen(&p, ready(vec![]));

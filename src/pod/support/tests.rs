@@ -1,4 +1,4 @@
-use super::{NO_EFFECT, NOT_YET, PARTLY, REFERENCES};
+use super::{False, NO_EFFECT, NOT_YET, NoneOf, PARTLY, REFERENCES, Set, When};
 use crate::pod::Severity;
 use crate::pod::manifest::parse;
 
@@ -42,5 +42,90 @@ fn every_row_names_a_field_and_reports_it() {
                 .any(|d| d.severity == severity && d.field == field)
         });
         assert!(found.contains(&true), "{pattern}");
+    }
+}
+
+const PAGE: &str = "docs/manifests.md";
+
+/// A table's rows as the page lists them.
+fn list<'a>(rows: impl Iterator<Item = (&'a str, Option<When>)>) -> String {
+    rows.map(|(pattern, when)| match when {
+        None | Some(Set) => format!("`{pattern}`"),
+        Some(False) => format!("`{pattern}: false`"),
+        Some(NoneOf(values)) => {
+            let values: Vec<String> = values
+                .iter()
+                .filter(|value| !value.is_empty())
+                .map(|value| format!("`{value}`"))
+                .collect();
+            format!("`{pattern}` other than {}", values.join(" and "))
+        }
+    })
+    .map(|row| format!("- {row}\n"))
+    .collect()
+}
+
+/// What the page must say between its marks `<!-- NAME -->` and `<!-- end -->`.
+fn lists() -> [(&'static str, String); 4] {
+    let nowhere_else = |(pattern, _): &&(&'static str, &str)| {
+        // Their parents are refused whole.
+        !pattern.starts_with("spec.volumes") && !pattern.starts_with("spec.initContainers")
+    };
+    let with_when = |&(pattern, when): &(&'static str, When)| (pattern, Some(when));
+    [
+        ("refused", list(NOT_YET.iter().map(with_when))),
+        (
+            "references",
+            list(REFERENCES.iter().filter(nowhere_else).map(|r| (r.0, None))),
+        ),
+        ("no effect", list(NO_EFFECT.iter().map(with_when))),
+        (
+            "partly",
+            PARTLY
+                .iter()
+                .map(|(pattern, message)| format!("- `{pattern}`: {message}\n"))
+                .collect(),
+        ),
+    ]
+}
+
+/// With VETCH_BLESS the page is written anew.
+#[test]
+fn the_page_lists_what_the_tables_say() {
+    let old = std::fs::read_to_string(PAGE).expect("read the page");
+    let mut page = old.clone();
+    for (name, list) in lists() {
+        let mark = format!("<!-- {name} -->\n");
+        let start = page.find(&mark).expect("the list's mark") + mark.len();
+        let length = page[start..].find("<!-- end -->").expect("its end");
+        page.replace_range(start..start + length, &list);
+    }
+    if std::env::var_os("VETCH_BLESS").is_some() {
+        std::io::Write::write_all(
+            &mut std::fs::File::create(PAGE).expect("open the page"),
+            page.as_bytes(),
+        )
+        .expect("write the page");
+    }
+    assert!(
+        old == page,
+        "{PAGE} differs from the tables; VETCH_BLESS=1 writes it"
+    );
+}
+
+/// Who copies an example must get a pod.
+#[test]
+fn the_manifests_of_the_page_have_no_problems() {
+    let page = std::fs::read_to_string(PAGE).expect("read the page");
+    let examples: Vec<&str> = page
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(!examples.is_empty());
+    for text in examples {
+        let parsed = parse(PAGE, text.as_bytes(), "node");
+        assert_eq!(parsed.diagnostics, [], "{text}");
+        assert_eq!(parsed.pods.len(), 1, "{text}");
     }
 }
