@@ -11,6 +11,7 @@ use super::state::Agent;
 use super::trash;
 use crate::holder::proto::{HolderState, PodRecord};
 use crate::pod::PodUid;
+use crate::sys::remove;
 
 /// Something of an earlier agent cannot be looked at. The agent must not start then: what it does not see it would kill
 /// or start twice.
@@ -50,7 +51,7 @@ impl Agent {
                         "removed {}: no holder came of it",
                         entry.path().display()
                     ));
-                    let _ = std::fs::remove_dir_all(entry.path());
+                    let _ = remove::tree(&entry.path());
                 }
             }
         }

@@ -10,13 +10,14 @@ use super::log::chain;
 use super::news::SandboxId;
 use super::sandboxes::{Asked, CreateFailure, Holding, MAX_WAITING};
 use super::state::Agent;
-use super::store::{self, Durability, WriteError};
+use super::store::{self, WriteError};
 use super::trash;
 use crate::config::HolderPaths;
 use crate::holder::cgroup::CgroupError;
 use crate::holder::proto::{PROTO_VERSION, PodRecord, Request, SandboxSpec, Stamp};
 use crate::plan::{self, Action};
 use crate::pod::{PodUid, StaticPod};
+use crate::sys::remove;
 use crate::{network, oci};
 
 /// P-76 when the image is gone meanwhile.
@@ -122,10 +123,10 @@ impl Agent {
     fn prepare_sandbox(&self, record: &PodRecord) -> Result<(), SandboxError> {
         let paths = self.config.paths.holder(&record.pod.uid);
         // Whatever lies there is of no living holder.
-        let _ = std::fs::remove_dir_all(paths.dir());
+        let _ = remove::tree(paths.dir());
         store::make_private_dir(paths.dir())?;
         let json = serde_json::to_vec(record)?;
-        store::write_atomic(&paths.pod_record(), &json, Durability::Process)?;
+        store::write_atomic(&paths.pod_record(), &json)?;
         self.cgroups.create(&record.sandbox.holder_cgroup)?;
         self.cgroups.create(&record.sandbox.pod_cgroup)?;
         Ok(())

@@ -12,6 +12,7 @@ use super::trash;
 use crate::config::Paths;
 use crate::holder::cgroup::Cgroups;
 use crate::holder::proto::SandboxSpec;
+use crate::sys::remove;
 
 /// First pause between two looks; doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -47,7 +48,7 @@ impl Remains {
         self.remove_cgroups().await;
         self.throw_layers();
         // What stays (never seen) is taken away before the next sandbox of this pod, or at the next start.
-        let _ = std::fs::remove_dir_all(self.paths.holder(&self.id.uid).dir());
+        let _ = remove::tree(self.paths.holder(&self.id.uid).dir());
         let _ = self.news.send(News::Cleaned(self.id.clone())).await;
     }
 

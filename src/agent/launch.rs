@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::host;
 use super::log::chain;
-use super::store::{self, Durability, WriteError};
+use super::store::{self, WriteError};
 use crate::config::Config;
+use crate::holder::logs::link_name;
 use crate::holder::proto::{ContainerRecord, CreateContainer, LogSpec, PodRecord, Rootfs};
 use crate::image::{Image, Store, StoreError};
 use crate::network;
@@ -19,9 +20,6 @@ use crate::pod::StaticPod;
 
 #[cfg(test)]
 mod tests;
-
-/// Longest file name that file systems take.
-const MAX_FILE_NAME: usize = 255;
 
 /// What all launches need.
 #[derive(Debug, Clone, Copy)]
@@ -245,7 +243,7 @@ fn write_bundle(
         path: path.clone(),
         source: error.into(),
     })?;
-    store::write_atomic(&path, &json, Durability::Process)?;
+    store::write_atomic(&path, &json)?;
     let process = launch.spec.process().as_ref();
     let user = process.map(|process| process.user());
     Ok(Rootfs {
@@ -264,21 +262,11 @@ fn log_spec(config: &Config, order: Order<'_>, id: &str) -> LogSpec {
         .paths
         .pod_logs(pod.namespace(), pod.name(), &pod.uid)
         .join(order.container);
-    let subject = format!("{}_{}_{}", pod.name(), pod.namespace(), order.container);
+    let link = link_name(pod.name(), pod.namespace(), order.container, id);
     LogSpec {
         file: dir.join(format!("{}.log", order.restart_count)),
-        link: config
-            .paths
-            .container_log_links()
-            .join(link_name(&subject, id)),
+        link: config.paths.container_log_links().join(link),
         max_size: config.container_log_max_size,
         max_files: config.container_log_max_files,
     }
-}
-
-/// G-3: `<pod>_<ns>_<container>-<id>.log`, cut before the dash so that the whole is a file name.
-fn link_name(subject: &str, id: &str) -> String {
-    let room = MAX_FILE_NAME.saturating_sub(id.len() + "-.log".len());
-    let cut = subject.floor_char_boundary(room);
-    format!("{}-{id}.log", &subject[..cut])
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::store::{self, Durability, WriteError};
+use super::store::{self, WriteError};
 use crate::config::Paths;
 use crate::plan::{History, PodHistory};
 use crate::pod::{PodUid, StaticPod};
@@ -167,7 +167,7 @@ impl Records {
             return Ok(());
         }
         store::make_dir(&dir)?;
-        store::write_atomic(&path, &bytes, Durability::Process)?;
+        store::write_atomic(&path, &bytes)?;
         self.written.insert(pod.uid.clone(), print);
         self.unsynced.insert(path);
         Ok(())

@@ -6,8 +6,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::store::{self, Durability, WriteError};
+use super::store::{self, WriteError};
 use crate::config::{Config, Paths};
+use crate::sys::remove;
 
 #[cfg(test)]
 mod tests;
@@ -219,23 +220,12 @@ pub fn enter_boot(paths: &Paths, boot_id: &str) -> Result<Boot, StartError> {
             Boot::New
         }
     };
-    store::write_atomic(&path, boot_id.as_bytes(), Durability::Process)?;
+    store::write_atomic(&path, boot_id.as_bytes())?;
     Ok(boot)
 }
 
 fn empty(dir: &Path) -> Result<(), StartError> {
-    let emptied = || {
-        for entry in std::fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.is_dir() && !path.is_symlink() {
-                std::fs::remove_dir_all(&path)?;
-            } else {
-                std::fs::remove_file(&path)?;
-            }
-        }
-        Ok(())
-    };
-    emptied().map_err(|source| StartError::Stale {
+    remove::content(dir).map_err(|source| StartError::Stale {
         path: dir.to_path_buf(),
         source,
     })

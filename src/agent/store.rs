@@ -4,7 +4,7 @@
 //! records of pods are renamed into place at once and synced a moment later, off the loop ([`sync`]).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,6 @@ mod tests;
 
 /// Plenty for opening a file.
 const SYNC_STACK: usize = 64 << 10;
-
-/// How much a written file must survive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// The end of this process: renamed only. For the run directory, and for what [`sync`] is called on later.
-    Process,
-    /// A power cut: the file is synced before the rename and its directory after.
-    PowerCut,
-}
 
 /// A file or directory could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +32,13 @@ impl WriteError {
     }
 }
 
-/// Replaces `path` (mode 0600) with `bytes`. One writer per path: the temporary name is fixed, so that a crash leaves at
+/// Replaces `path` (mode 0600) with `bytes`; what must outlive a power cut needs [`sync`] later. One writer per path: the temporary name is fixed, so that a crash leaves at
 /// most one stray file, which the next write takes over.
-pub fn write_atomic(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), WriteError> {
-    replace(path, bytes, durability).map_err(WriteError::at(path))
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    replace(path, bytes).map_err(WriteError::at(path))
 }
 
-fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary(path)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -56,14 +47,7 @@ fn replace(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> 
         .mode(0o600)
         .open(&temporary)?;
     file.write_all(bytes)?;
-    match durability {
-        Durability::Process => std::fs::rename(&temporary, path),
-        Durability::PowerCut => {
-            file.sync_all()?;
-            std::fs::rename(&temporary, path)?;
-            sync_parent(path)
-        }
-    }
+    std::fs::rename(&temporary, path)
 }
 
 fn temporary(path: &Path) -> io::Result<PathBuf> {
@@ -79,9 +63,7 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
 /// Rewrites a file in place with this mode: for files that are bind-mounted into running containers, whose mounts a
 /// rename would cut off. One that is right already is left alone, so that a full disk cannot empty it.
 pub fn rewrite(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
-    let is_right = std::fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o7777 == mode)
-        && std::fs::read(path).is_ok_and(|old| old == bytes);
-    if is_right {
+    if is_right(path, bytes, mode).unwrap_or(false) {
         return Ok(());
     }
     let written = || {
@@ -96,6 +78,19 @@ pub fn rewrite(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         file.write_all(bytes)
     };
     written().map_err(WriteError::at(path))
+}
+
+/// Reads no more than it must: the container may have made the file as large as the disk.
+fn is_right(path: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if metadata.mode() & 0o7777 != mode || metadata.len() != length {
+        return Ok(false);
+    }
+    let mut old = Vec::new();
+    file.take(length.saturating_add(1)).read_to_end(&mut old)?;
+    Ok(old == bytes)
 }
 
 /// Makes a directory and its parents, as the umask has it; an existing one keeps the modes its owner gave it.

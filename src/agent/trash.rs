@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use super::store::{self, WriteError};
 use crate::config::Paths;
+use crate::sys::remove;
 
 /// Every trash directory: one beside the pods' durable directories, one beside their logs (another file system, often).
 pub fn dirs(paths: &Paths) -> [PathBuf; 2] {
@@ -67,12 +68,7 @@ fn empty(dir: &Path) -> std::io::Result<()> {
     let mut outcome = Ok(());
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        let removed = if entry.file_type()?.is_dir() {
-            std::fs::remove_dir_all(entry.path())
-        } else {
-            std::fs::remove_file(entry.path())
-        };
-        outcome = outcome.and(removed);
+        outcome = outcome.and(remove::tree(&entry.path()));
     }
     outcome
 }

@@ -96,10 +96,7 @@ pub fn listen(socket: &std::path::Path) -> Result<Async<UnixListener>, ListenErr
 
 fn bind(socket: &std::path::Path) -> io::Result<Async<UnixListener>> {
     use std::os::unix::fs::PermissionsExt;
-    match std::fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
+    crate::sys::remove::file(socket)?;
     let listener = Async::<UnixListener>::bind(Address::of(socket)?.path())?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)

@@ -13,7 +13,7 @@ use crate::holder::cgroup::Cgroups;
 use crate::holder::client::{ClientError, HolderConnection};
 use crate::holder::proto::{ContainerRecord, FromHolder, HolderState, Reply, Request, ToHolder};
 use crate::image::Store;
-use crate::sys::clock;
+use crate::sys::{clock, remove};
 
 /// Time that is given beyond the grace of the slowest pod: killing and unmounting.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -199,7 +199,7 @@ fn bury(found: &Found, deadline: u64) -> Result<(), CliError> {
         // One that is still busy goes with the next agent.
         let _ = cgroups.remove(group);
     }
-    std::fs::remove_dir_all(found.paths.dir()).map_err(|source| CliError::Io {
+    remove::tree(found.paths.dir()).map_err(|source| CliError::Io {
         operation: "remove",
         path: found.paths.dir().to_owned(),
         source,

@@ -1,15 +1,16 @@
 //! What the holder does when it is asked, except starting things, which is in [`super::starts`].
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 
 use super::connection::Role;
 use super::instance::{Instance, StopOrder};
 use super::proto::{CreateContainer, FailureKind, Reply, Request, Stamp, ToHolder};
 use super::rootfs;
-use super::runtime;
 use super::server::Holder;
 use crate::sys::packet::Packet;
+use crate::sys::remove;
 
 const TRY_AGAIN_MS: u64 = 50;
 const GIVE_UP_MS: u64 = 10_000;
@@ -129,19 +130,18 @@ impl Holder {
         let bundle = self.paths.bundle(&request.id);
         rootfs::unmount(&bundle.join("rootfs"));
         // While something is mounted there this fails, and nothing below it is touched.
-        match fs::remove_dir(bundle.join("rootfs")) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            Ok(()) | Err(_) => {}
-        }
-        runtime::remove_tree(&bundle)?;
-        runtime::remove_tree(&self.paths.runtime().join(&request.id))?;
+        remove::missing_is_fine(fs::remove_dir(bundle.join("rootfs")))?;
+        remove::tree(&bundle)?;
+        remove::tree(&self.paths.runtime().join(&request.id))?;
         // A rename, whatever its size; the agent empties the trash.
         let trash = &self.sandbox.trash;
-        fs::create_dir_all(trash)?;
-        match fs::rename(&request.rootfs.writable, trash.join(&request.id)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-            Ok(()) | Err(_) => {}
-        }
+        // Root's alone: what containers left may be set-user-ID.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(trash)?;
+        let target = trash.join(&request.id);
+        remove::missing_is_fine(fs::rename(&request.rootfs.writable, target))?;
         self.cgroups.remove(&cgroup).map_err(std::io::Error::other)
     }
 

@@ -93,7 +93,7 @@ pub(super) fn create(place: &Place<'_>, request: &CreateContainer, stdio: [Owned
 
 fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerError> {
     let state = place.paths.runtime().join(&request.id);
-    remove_tree(&state).map_err(io_error("remove", &state))?;
+    sys::remove::tree(&state).map_err(io_error("remove", &state))?;
     if place.cgroups.is_populated(place.cgroup) {
         return Err(WorkerError::Populated(place.cgroup.to_owned()));
     }
@@ -381,12 +381,4 @@ fn write(file: &Path, bytes: &[u8]) -> Result<(), WorkerError> {
     fs::File::create(file)
         .and_then(|mut f| io::Write::write_all(&mut f, bytes))
         .map_err(io_error("write", file))
-}
-
-/// Removes a directory tree; a missing one is fine.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }

@@ -144,10 +144,7 @@ fn enter(
 
 fn bind_binary(tree: &OwnedFd, target: &Path) -> io::Result<PathBuf> {
     // An older holder of this pod may have left its mount point.
-    match fs::remove_file(target) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        Ok(()) | Err(_) => {}
-    }
+    sys::remove::file(target)?;
     fs::File::create(target)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(tree, "", CWD, target, flags)?;
@@ -226,10 +223,7 @@ fn mount_shm(target: &Path) -> Result<(), StartupError> {
 }
 
 fn listen(paths: &HolderPaths) -> io::Result<OwnedFd> {
-    match fs::remove_file(paths.socket()) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        Ok(()) | Err(_) => {}
-    }
+    sys::remove::file(&paths.socket())?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(paths.dir(), flags, Mode::empty())?;
     let socket = rustix::net::socket_with(

@@ -15,8 +15,9 @@ use super::record::{self, Pin, Record};
 use super::tar_stream::Input;
 use super::unpack::{UnpackError, unpack};
 use super::writer::Writer;
-use super::{Store, StoreError, overlay, remove};
+use super::{Store, StoreError, overlay};
 use crate::pod::image_ref::ImageRef;
+use crate::sys::remove;
 
 /// Bytes read from an archive at once.
 const BUFFER: usize = 64 * 1024;
@@ -240,8 +241,7 @@ impl Import<'_> {
         io::copy(&mut stream, &mut io::sink()).map_err(|e| unreadable(layer, e))?;
         self.allowance = self.allowance.saturating_sub(stream.inner.count());
         check(layer, &layer.diff_id, stream.inner.finish())?;
-        remove::empty_dir(&replaced)?;
-        std::fs::remove_dir(&replaced).map_err(|e| StoreError::io("remove", &replaced, e))?;
+        remove::tree(&replaced).map_err(|e| StoreError::io("remove", &replaced, e))?;
         Ok(unpacked.bytes)
     }
 

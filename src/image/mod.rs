@@ -44,7 +44,6 @@ mod overlay;
 mod pax;
 pub mod platform;
 mod record;
-mod remove;
 mod sparse;
 mod tar_stream;
 pub mod unpack;

@@ -148,10 +148,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), StoreError> {
 
 /// Removes a file that may be missing.
 pub fn remove(path: &Path) -> Result<(), StoreError> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path, e)),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    crate::sys::remove::file(path).map_err(|e| StoreError::io("remove", path, e))
 }
 
 /// With its parents; nobody but root may look inside.

@@ -138,7 +138,7 @@ fn an_image_without_one_of_its_layers_is_absent_and_healed_by_importing_again() 
     let layers = [layer(&[("a", "1")]), layer(&[("b", "2")])];
     let id = place.import("app", &layers).images[0].id.to_string();
     let image = place.store.image(&id).unwrap().unwrap();
-    std::fs::remove_dir_all(&image.layers[0]).unwrap();
+    crate::sys::remove::tree(&image.layers[0]).unwrap();
     assert_eq!(place.id("app"), None);
     assert_eq!(place.store.image(&id).unwrap(), None);
     assert!(place.store.list().unwrap().is_empty());

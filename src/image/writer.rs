@@ -9,8 +9,9 @@ use rustix::fs::FlockOperation;
 
 use super::digest::Digest;
 use super::record::{self, NameEntry, Pin, Record, TEMPORARY};
-use super::{Store, StoreError, remove};
+use super::{Store, StoreError};
 use crate::pod::image_ref::ImageRef;
+use crate::sys::remove;
 
 /// The right to change the store. Dropping it gives the right back.
 #[derive(Debug)]
@@ -100,8 +101,8 @@ impl Store {
 impl Writer<'_> {
     /// Empties `staging` and `trash`, and removes half-written files.
     pub(super) fn clean(&self) -> Result<(), StoreError> {
-        remove::empty_dir(&self.store.staging_dir())?;
-        remove::empty_dir(&self.store.trash_dir())?;
+        empty(&self.store.staging_dir())?;
+        empty(&self.store.trash_dir())?;
         for dir in [
             self.store.records_dir(),
             self.store.names_dir(),
@@ -210,7 +211,7 @@ impl Writer<'_> {
                 self.discard(&store.layers_dir().join(&name), &name)?;
             }
         }
-        remove::empty_dir(&store.trash_dir())
+        empty(&store.trash_dir())
     }
 
     /// Moves a tree aside at once; it is removed later.
@@ -225,6 +226,10 @@ impl Writer<'_> {
         record::create_private_dir(&dir)?;
         Ok(dir)
     }
+}
+
+fn empty(dir: &Path) -> Result<(), StoreError> {
+    remove::content(dir).map_err(|e| StoreError::io("empty", dir, e))
 }
 
 fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result<()> {

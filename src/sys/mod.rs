@@ -6,5 +6,6 @@ pub mod keyring;
 pub mod netdev;
 pub mod packet;
 pub mod process;
+pub mod remove;
 pub mod seccomp;
 pub mod signals;

@@ -308,7 +308,7 @@ fn the_import_directory_is_loaded_pinned_and_unpinned() {
     assert!(!place.store.image(&first.id).unwrap().unwrap().pinned);
 
     // A lost layer makes the file pending again.
-    fs::remove_dir_all(&second.layers[0]).unwrap();
+    vetch::sys::remove::tree(&second.layers[0]).unwrap();
     assert!(place.image("a").is_none());
     assert_eq!(
         import_dir::pending(&place.store, &dir).unwrap(),

@@ -12,6 +12,7 @@ use crate::config::{self, Overrides, Paths};
 use crate::holder::cgroup::Cgroups;
 use crate::image::{self, ImportOptions, Store, builtin};
 use crate::pod::StaticPod;
+use crate::sys::remove;
 
 /// From statfs(2): a root file system cannot be put together upon this one.
 const OVERLAYFS: rustix::fs::FsWord = 0x794c_7630;
@@ -121,7 +122,7 @@ impl Home {
         let ended = ending::end_all(&self.paths(), grace);
         let cgroups = Cgroups::discover()?;
         let removed = cgroups.remove(&self.cgroup_root);
-        fs::remove_dir_all(&self.dir).map_err(|source| fail("remove", &self.dir, source))?;
+        remove::tree(&self.dir).map_err(|source| fail("remove", &self.dir, source))?;
         ended?;
         Ok(removed?)
     }

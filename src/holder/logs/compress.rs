@@ -10,10 +10,9 @@ use std::process::ExitCode;
 
 use flate2::{Compression, GzBuilder};
 
-use super::files::{LOG_MODE, remove_if_there};
-use super::names::{COMPRESSING, COMPRESSION_DONE, largest_copy};
-use super::rotation::with_suffix;
-use crate::sys::ioprio;
+use super::files::LOG_MODE;
+use super::names::{COMPRESSING, COMPRESSION_DONE, largest_copy, with_suffix};
+use crate::sys::{ioprio, remove};
 
 /// argv[1] of this role.
 pub const ROLE: &str = "compress-log";
@@ -41,7 +40,7 @@ pub fn compress(path: &Path) -> io::Result<()> {
     let result = write_compressed(path, &unfinished)
         .and_then(|()| fs::rename(&unfinished, with_suffix(path, COMPRESSION_DONE)));
     if result.is_err() {
-        remove_if_there(&unfinished)?;
+        remove::file(&unfinished)?;
     }
     result
 }

@@ -7,9 +7,9 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 
-use crate::holder::proto::LogSpec;
-
 use super::names::{Kept, RotatedName, Turn, UNFINISHED, parse_rotated};
+use crate::holder::proto::LogSpec;
+use crate::sys::remove;
 
 /// G-2: mode of all log files.
 pub const LOG_MODE: u32 = 0o640;
@@ -135,7 +135,7 @@ impl Place {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
-                remove_if_there(&entry.path())?;
+                remove::file(&entry.path())?;
             }
         }
         Ok(())
@@ -147,13 +147,13 @@ pub fn make_link(link: &Path, target: &Path) -> io::Result<()> {
     if let Some(dir) = link.parent() {
         fs::create_dir_all(dir)?;
     }
-    remove_if_there(link)?;
+    remove::file(link)?;
     symlink(target, link)
 }
 
 /// G-17: removes the files of an instance and its link, and the container's directory if that was all.
 pub fn remove(spec: &LogSpec) -> io::Result<()> {
-    remove_if_there(&spec.link)?;
+    remove::file(&spec.link)?;
     let Some(place) = Place::new(&spec.file) else {
         return Ok(());
     };
@@ -168,7 +168,7 @@ pub fn remove(spec: &LogSpec) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name == place.name || name.starts_with(&rotated) {
-            remove_if_there(&entry.path())?;
+            remove::file(&entry.path())?;
         }
     }
     match fs::remove_dir(&place.dir) {
@@ -177,20 +177,9 @@ pub fn remove(spec: &LogSpec) -> io::Result<()> {
     }
 }
 
-/// Removes a file; it is fine if it is not there.
-pub fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
 /// Renames a file; it is fine if it is not there (somebody removed the live file).
 pub fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::rename(from, to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    remove::missing_is_fine(fs::rename(from, to))
 }
 
 fn create_dir(path: &Path, mode: u32) -> io::Result<()> {

@@ -6,6 +6,7 @@
 //! so `ls` shows that order too.)
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 
@@ -31,6 +32,13 @@ pub fn link_name(pod: &str, namespace: &str, container: &str, id: &str) -> Strin
     }
     front.truncate(end);
     front + &tail
+}
+
+/// A path with something appended to its last name.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Place of a rotated file in the order of rotation.

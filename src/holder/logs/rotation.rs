@@ -6,15 +6,16 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::files::{Opened, Place, remove_if_there, rename_if_there};
-use super::names::{COMPRESSED, COMPRESSING, COMPRESSION_DONE, Kept, Limits, Turn};
+use super::files::{Opened, Place, rename_if_there};
+use super::names::{COMPRESSED, COMPRESSING, COMPRESSION_DONE, Kept, Limits, Turn, with_suffix};
+use crate::sys::remove;
 
 /// Rotates the files of one instance.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ impl Rotation {
         for file in self.place.rotated()? {
             let compressed = with_suffix(&file.path, COMPRESSED);
             if !file.kept.compressed && compressed.exists() {
-                remove_if_there(&file.path)?;
+                remove::file(&file.path)?;
             }
         }
         self.prune()?;
@@ -92,16 +93,16 @@ impl Rotation {
         let Some(child) = self.child.take_if(|child| child.pid == pid) else {
             return Ok(());
         };
-        remove_if_there(&with_suffix(&child.source, COMPRESSING))?;
+        remove::file(&with_suffix(&child.source, COMPRESSING))?;
         let done = with_suffix(&child.source, COMPRESSION_DONE);
         if child.doomed || !child.source.exists() {
-            return remove_if_there(&done);
+            return remove::file(&done);
         }
         if !done.exists() {
             return Ok(());
         }
         fs::rename(&done, with_suffix(&child.source, COMPRESSED))?;
-        remove_if_there(&child.source)?;
+        remove::file(&child.source)?;
         self.prune()?;
         self.compress_next()
     }
@@ -119,7 +120,7 @@ impl Rotation {
             if let Some(child) = self.child.as_mut().filter(|it| it.source == file.path) {
                 doom(child)?;
             }
-            remove_if_there(&file.path)?;
+            remove::file(&file.path)?;
         }
         Ok(())
     }
@@ -170,13 +171,6 @@ fn doom(child: &mut Child) -> io::Result<()> {
         // It may have ended by itself just now.
         let _ = kill_process(pid, Signal::KILL);
     }
-    remove_if_there(&with_suffix(&child.source, COMPRESSING))?;
-    remove_if_there(&with_suffix(&child.source, COMPRESSION_DONE))
-}
-
-/// A path with something appended to its last name.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+    remove::file(&with_suffix(&child.source, COMPRESSING))?;
+    remove::file(&with_suffix(&child.source, COMPRESSION_DONE))
 }

@@ -189,7 +189,7 @@ fn a_vanished_directory_holds_everything() {
     // The files go before the directory does, and somebody scans in between.
     fs::remove_file(f.path("a.yaml")).unwrap();
     assert_eq!(names(&f.scan()), ["b-node", "a-node"]);
-    fs::remove_dir_all(f.dir()).unwrap();
+    crate::sys::remove::tree(&f.dir()).unwrap();
     let gone = f.settle();
     assert_eq!(held(&gone), ["default/a-node", "default/b-node"]);
     assert!(gone.directory_problem.is_some());
@@ -212,7 +212,7 @@ fn something_else_than_a_directory_holds_everything() {
     let mut f = Fixture::new();
     f.put("a.yaml", &pod("a", "x:1"));
     f.scan();
-    fs::remove_dir_all(f.dir()).unwrap();
+    crate::sys::remove::tree(&f.dir()).unwrap();
     make_fifo(&f.dir());
     assert_eq!(held(&f.settle()), ["default/a-node"]);
 }

@@ -96,7 +96,7 @@ fn follows_the_directory_through_deletion_and_replacement() {
     put(&dir.join("a"), "1");
     assert!(sees(&mut watch), "file in the new directory");
     settle(&mut watch);
-    fs::remove_dir_all(root.path().join("x")).unwrap();
+    crate::sys::remove::tree(&root.path().join("x")).unwrap();
     assert!(sees(&mut watch), "deleted");
     settle(&mut watch);
     fs::create_dir_all(root.path().join("x/y/new")).unwrap();

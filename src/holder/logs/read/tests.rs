@@ -4,8 +4,7 @@ use std::io::Write as _;
 use proptest::prelude::*;
 
 use super::super::compress::compress;
-use super::super::names::COMPRESSION_DONE;
-use super::super::rotation::with_suffix;
+use super::super::names::{COMPRESSION_DONE, with_suffix};
 use super::*;
 
 /// A log directory with hand-made files.

@@ -49,7 +49,7 @@ fn a_single_file_whose_directory_vanished_is_held() {
     f.source = FileSource::new(&f.path("a.yaml"), "node");
     f.put("a.yaml", &pod("a", "x:1"));
     f.scan();
-    fs::remove_dir_all(f.dir()).unwrap();
+    crate::sys::remove::tree(&f.dir()).unwrap();
     assert_eq!(held(&f.settle()), ["default/a-node"]);
 }
 
