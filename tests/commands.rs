@@ -140,6 +140,31 @@ fn a_running_pod_is_shown_from_every_side() {
 }
 
 /// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
+/// It goes on with what was good, and `describe` says so and why.
+#[test]
+fn a_mistake_in_the_manifest_of_a_running_pod_is_described() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    let ready = ["wait", "--for=condition=Ready", "pod/web"];
+    text(&agent, &ready);
+    agent.put("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [\n");
+    wait_for("the mistake", || {
+        let page = text(&agent, &["describe", "pod", "web"]);
+        let says = page.contains("web.yaml:1 (last good content)")
+            && page.contains("Remarks about the manifest:\n  error: ")
+            && page.contains("Running");
+        says.then_some(())
+    });
+    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    wait_for("the good content", || {
+        let page = text(&agent, &["describe", "pod", "web"]);
+        (!page.contains("last good") && !page.contains("Remarks")).then_some(())
+    });
+}
+
 #[test]
 fn a_restart_is_explained() {
     if !can_run() {

@@ -45,10 +45,16 @@ impl Backend for Answers {
         let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
         let notes = agent.shown.notes.iter().filter(|note| note.uid == *uid);
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
+        let file = agent.snapshot.files.iter();
+        let file = file.filter(|file| file.file == document.origin.file);
+        let held = file.clone().find(|file| file.held);
         Some(Description {
             pod,
             origin: document.origin.clone(),
-            diagnostics: document.diagnostics.clone(),
+            held: held.is_some(),
+            diagnostics: held
+                .map_or(&document.diagnostics, |file| &file.diagnostics)
+                .clone(),
             notes: notes.cloned().collect(),
             events: events.cloned().collect(),
             containers: details(&agent, document, holding),

@@ -65,7 +65,10 @@ pub struct Description {
     pub pod: Pod,
     /// Its document.
     pub origin: Origin,
-    /// Remarks about its file.
+    /// D-1: its file is bad or gone with its directory, and this is the last good content.
+    #[serde(default)]
+    pub held: bool,
+    /// Remarks about its document, or about the bad content of its file.
     pub diagnostics: Vec<Diagnostic>,
     /// The plan's reasons.
     pub notes: Vec<Note>,

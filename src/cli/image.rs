@@ -294,7 +294,10 @@ fn bring_in_line(paths: &Paths) -> Result<ExitCode, CliError> {
         tell(imported)?;
     }
     for (file, error) in &report.failures {
-        output::say(&format!("{}: {error}", dir.join(file).display()));
+        let path = dir.join(file).display().to_string();
+        // Most name the file themselves.
+        let subject = if error.contains(&path) { "" } else { &path };
+        output::say(format!("{subject}: {error}").trim_start_matches(": "));
     }
     Ok(if report.failures.is_empty() {
         ExitCode::SUCCESS

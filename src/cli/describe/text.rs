@@ -57,10 +57,11 @@ pub fn render(of: &Description, now: Timestamp) -> String {
         text: String::new(),
     };
     identity(&mut page, &of.pod, now);
+    let held = if of.held { " (last good content)" } else { "" };
     page.row(
         0,
         "Manifest",
-        format_args!("{}:{}", of.origin.file, of.origin.line),
+        format_args!("{}:{}{held}", of.origin.file, of.origin.line),
     );
     containers(&mut page, of, now);
     conditions(&mut page, &of.pod);
