@@ -140,6 +140,31 @@ fn a_running_pod_is_shown_from_every_side() {
 }
 
 /// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
+/// The advice of `run` leads into its own store, and following it starts the pod.
+#[test]
+fn run_says_how_to_give_it_a_missing_image() {
+    if !can_run() {
+        return;
+    }
+    let mut run = Run::start_with("echo here; exec sleep 1000", |_, _| {});
+    run.says("or by: ");
+    let output = run.output();
+    let advice = output.split("or by: ").nth(1).expect("the advice");
+    let advice = advice.lines().next().expect("a line");
+    let archive = images::busybox_archive(run.dir.path());
+    let words = advice.split(' ').map(|word| match word {
+        "FILE" => archive.to_str().expect("a plain path"),
+        word => word,
+    });
+    let mut command = Command::new("env");
+    command.args(words).stdout(Stdio::null());
+    assert!(command.status().expect("follow the advice").success());
+    run.says("/main | here");
+    run.interrupt();
+    run.interrupt();
+    assert_eq!(run.ends(), Some(0));
+}
+
 /// It goes on with what was good, and `describe` says so and why.
 #[test]
 fn a_mistake_in_the_manifest_of_a_running_pod_is_described() {
@@ -270,22 +295,26 @@ struct Run {
 
 impl Run {
     fn start(script: &str) -> Self {
+        Self::start_with(script, |command, dir| {
+            command.arg("--image").arg(images::busybox_archive(dir));
+        })
+    }
+
+    fn start_with(script: &str, complete: impl FnOnce(&mut Command, &Path)) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("vr")
             .tempdir()
             .expect("make a directory");
-        let archive = images::busybox_archive(dir.path());
         let file = dir.path().join("pod.yaml");
         File::create(&file)
             .and_then(|mut file| file.write_all(manifest("web", "Always", script).as_bytes()))
             .expect("write the manifest");
         std::fs::create_dir(dir.path().join("tmp")).expect("make a directory");
         let output = File::create(dir.path().join("out")).expect("make a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_vetch"))
-            .arg("run")
-            .arg(&file)
-            .arg("--image")
-            .arg(&archive)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
+        command.arg("run").arg(&file);
+        complete(&mut command, dir.path());
+        let child = command
             .env("TMPDIR", dir.path().join("tmp"))
             .stdin(Stdio::null())
             .stderr(output.try_clone().expect("clone a file"))

@@ -51,6 +51,12 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     outcome.and(left).map(|()| ExitCode::SUCCESS)
 }
 
+/// As the person called it, who may not have it in the PATH.
+fn own_name() -> String {
+    let name = std::env::args_os().next().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 /// This very program, even if its file was replaced meanwhile.
 fn own_binary() -> &'static Path {
     Path::new("/proc/self/exe")

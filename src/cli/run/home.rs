@@ -1,5 +1,6 @@
 //! The private directories of one `vetch run`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -11,6 +12,7 @@ use super::{CliError, output, own_binary};
 use crate::config::{self, Overrides, Paths};
 use crate::holder::cgroup::Cgroups;
 use crate::image::{self, ImportOptions, Store, builtin};
+use crate::plan::ImagePresence;
 use crate::pod::StaticPod;
 use crate::sys::remove;
 
@@ -87,14 +89,28 @@ impl Home {
         for archive in archives {
             import(&store, archive)?;
         }
-        if pods.iter().any(wants_builtin) {
+        if images(pods).any(|image| image == builtin::HELLO) {
             let made = builtin::import_hello(&store, &ImportOptions::default());
             made.map_err(|source| CliError::Import {
                 path: builtin::HELLO.into(),
                 source,
             })?;
         }
+        self.tell_missing(&store, pods);
         Ok(())
+    }
+
+    /// The agent's own advice would load it into the machine's store, not into this one.
+    fn tell_missing(&self, store: &Store, pods: &[StaticPod]) {
+        let is_missing = |image: &&str| matches!(store.presence(image), ImagePresence::Absent);
+        let missing: BTreeSet<&str> = images(pods).filter(is_missing).collect();
+        for image in missing {
+            output::say(&format!(
+                "image {image:?} is missing: give its archive by --image FILE, or by: {} image import --root-dir {} FILE",
+                super::own_name(),
+                self.paths().root_dir.display()
+            ));
+        }
     }
 
     /// What the agent is to read: the one thing that was named, or a directory of links to all files.
@@ -152,11 +168,11 @@ fn import(store: &Store, archive: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-fn wants_builtin(pod: &StaticPod) -> bool {
-    let images = pod.pod.spec.iter().flat_map(|spec| &spec.containers);
-    images
+fn images(pods: &[StaticPod]) -> impl Iterator<Item = &str> {
+    pods.iter()
+        .filter_map(|pod| pod.pod.spec.as_ref())
+        .flat_map(|spec| &spec.containers)
         .filter_map(|container| container.image.as_deref())
-        .any(|image| image == builtin::HELLO)
 }
 
 fn make_dir(dir: &Path) -> Result<(), CliError> {

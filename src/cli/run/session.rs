@@ -44,7 +44,7 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
     let run_dir = home.paths().run_dir;
     output::say(&format!(
         "running; look at it by: {} get pods --run-dir {}",
-        own_name(),
+        super::own_name(),
         run_dir.display()
     ));
     let mut followers = Followers::new(home.paths());
@@ -61,12 +61,6 @@ pub fn run(home: &Home, manifests: &Path, signals: OwnedFd) -> Result<Grace, Cli
             last_words: last_words(&log),
         }),
     }
-}
-
-/// As the person called it, who may not have it in the PATH.
-fn own_name() -> String {
-    let name = std::env::args_os().next().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }
 
 /// How the session ended.

@@ -1,0 +1,80 @@
+//! The pages name what is there: links, files of the code map, verbs.
+
+use std::path::Path;
+use std::process::Command;
+
+const PAGES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "docs/commands.md",
+    "docs/images.md",
+    "docs/manifests.md",
+    "docs/troubleshooting.md",
+];
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(page).expect("read a page")
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let mut links = 0;
+    for page in PAGES {
+        let dir = Path::new(page).parent().expect("a directory");
+        for rest in read(page).split("](").skip(1) {
+            let target = rest.split([')', '#']).next().unwrap_or_default();
+            if !target.starts_with("https://") {
+                links += 1;
+                assert!(dir.join(target).exists(), "{page}: {target}");
+            }
+        }
+    }
+    assert!(links > 5, "{links}");
+}
+
+/// `  name.rs, dir/   what it is` below `src/room/   …`.
+#[test]
+fn the_code_map_names_files_that_exist() {
+    let page = read("ARCHITECTURE.md");
+    let map = page.split("## Code map").nth(1).expect("the map");
+    let map = map.split("```").nth(1).expect("the map");
+    let mut room = "";
+    let mut files = 0;
+    for line in map.lines().filter(|line| !line.is_empty()) {
+        if !line.starts_with(' ') {
+            room = line.split_whitespace().next().expect("a room");
+            assert!(Path::new(room).exists(), "{room}");
+        }
+        let words = line.split([' ', ',']).filter(|word| word.ends_with(".rs"));
+        for file in words.filter(|word| !word.contains('/')) {
+            files += 1;
+            assert!(Path::new(room).join(file).exists(), "{room}{file}");
+        }
+    }
+    assert!(files > 50, "{files}");
+}
+
+#[test]
+fn the_readme_and_the_manual_have_every_verb() {
+    let help = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .arg("--help")
+        .output()
+        .expect("start vetch");
+    let help = String::from_utf8(help.stdout).expect("text");
+    let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let verbs: Vec<&str> = verbs
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert!(verbs.len() > 10, "{verbs:?}");
+    let (readme, manual) = (read("README.md"), read("docs/commands.md"));
+    for verb in verbs {
+        assert!(readme.contains(&format!("| `vetch {verb}")), "{verb}");
+        let headings = manual.lines().filter(|line| line.starts_with("## "));
+        let told = headings
+            .flat_map(|line| line.split([' ', ',']))
+            .any(|word| word == verb);
+        assert!(told, "{verb} has no heading in docs/commands.md");
+    }
+}
