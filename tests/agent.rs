@@ -180,19 +180,62 @@ fn after_a_reboot_everything_starts_but_finished_jobs() {
 }
 
 #[test]
+fn a_job_that_finished_unseen_before_a_reboot_is_not_run_again() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    let script = format!("echo once; {SLEEP}");
+    agent.put("job.yaml", &with_policy("job", &script, "Never"));
+    agent.wait_until_running("job");
+    let uid = agent.pod("job").unwrap().metadata.uid.unwrap();
+    wait_for("its output", || {
+        agent.logs("job", "main").contains("once").then_some(())
+    });
+    agent.kill();
+    let init = agent.container_pids().into_iter().min().unwrap();
+    let pid = rustix::process::Pid::from_raw(init).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let state = agent.paths.holders().join(uid).join("state.json");
+    wait_for("its exit is recorded", || {
+        let text = std::fs::read_to_string(&state).ok()?;
+        text.contains("Exited").then_some(())
+    });
+    agent.reboot();
+    agent.spawn();
+    let phase = agent.wait_for_pod("job", |pod| {
+        let phase = pod.status.as_ref()?.phase.clone()?;
+        (phase != "Pending" && phase != "Running").then_some(phase)
+    });
+    assert_eq!(phase, "Succeeded");
+    wait_for("nothing is left of its holder", || {
+        (!state.exists()).then_some(())
+    });
+    assert_eq!(agent.logs("job", "main").matches("once").count(), 1);
+}
+
+#[test]
 fn a_dead_holder_makes_the_pod_anew() {
     if !can_run() {
         return;
     }
-    let agent = TestAgent::start();
+    let mut agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", SLEEP));
-    let before = agent.wait_until_running("web");
-    agent.kill_holders();
-    wait_for("a new container", || {
-        let status = agent.pod("web").and_then(|pod| container(&pod).cloned())?;
-        let is_new = status.container_id != before.container_id;
-        (is_new && status.state?.running.is_some()).then_some(())
-    });
+    let mut before = agent.wait_until_running("web");
+    for is_away in [true, false] {
+        if is_away {
+            agent.kill();
+        }
+        agent.kill_holders();
+        if is_away {
+            agent.spawn();
+        }
+        before = wait_for("a new container", || {
+            let status = agent.pod("web").and_then(|pod| container(&pod).cloned())?;
+            let is_new = status.container_id != before.container_id;
+            (is_new && status.state.as_ref()?.running.is_some()).then_some(status)
+        });
+    }
     let events = agent.client().events().unwrap();
     let reasons: Vec<_> = events.iter().map(|r| r.event.reason.as_str()).collect();
     assert!(reasons.contains(&"SandboxChanged"), "{reasons:?}");

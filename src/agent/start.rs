@@ -4,10 +4,12 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::sandboxes::is_running;
 use super::store::{self, WriteError};
-use crate::config::{Config, Paths};
+use crate::config::{Config, HolderPaths, Paths};
+use crate::holder::proto::{HolderState, ProcessId};
 use crate::sys::remove;
 
 #[cfg(test)]
@@ -208,7 +210,7 @@ pub fn boot_id() -> Result<String, StartError> {
 }
 
 /// D2: a run directory that is no tmpfs survives a reboot. Told by boot id, never by age or file system; what an
-/// earlier boot left is removed.
+/// earlier boot left is removed, but for exits that holders recorded and perhaps no agent has seen.
 pub fn enter_boot(paths: &Paths, boot_id: &str) -> Result<Boot, StartError> {
     let path = paths.boot_id();
     let boot = match std::fs::read_to_string(&path) {
@@ -216,7 +218,7 @@ pub fn enter_boot(paths: &Paths, boot_id: &str) -> Result<Boot, StartError> {
         // Written before anything else is: a missing one means an unused directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Boot::Same,
         Ok(_) | Err(_) => {
-            empty(&paths.holders())?;
+            bury_holders(paths)?;
             Boot::New
         }
     };
@@ -224,11 +226,43 @@ pub fn enter_boot(paths: &Paths, boot_id: &str) -> Result<Boot, StartError> {
     Ok(boot)
 }
 
-fn empty(dir: &Path) -> Result<(), StartError> {
-    remove::content(dir).map_err(|source| StartError::Stale {
-        path: dir.to_path_buf(),
+fn bury_holders(paths: &Paths) -> Result<(), StartError> {
+    let dir = paths.holders();
+    let buried = || {
+        for entry in std::fs::read_dir(&dir)? {
+            let path = entry?.path();
+            if !keep_exits(&HolderPaths::new(path.clone()))? {
+                remove::tree(&path)?;
+            }
+        }
+        Ok(())
+    };
+    buried().map_err(|source| StartError::Stale {
+        path: dir.clone(),
         source,
     })
+}
+
+/// Makes a holder's last state that of a dead one with nothing but exits, so that its pod takes them in as of any dead
+/// holder. What ran was interrupted by the reboot. False when there is nothing to take in.
+fn keep_exits(holder: &HolderPaths) -> io::Result<bool> {
+    let text = std::fs::read(holder.state()).unwrap_or_default();
+    let Ok(mut state) = serde_json::from_slice::<HolderState>(&text) else {
+        return Ok(false);
+    };
+    state.containers.retain(|container| !is_running(container));
+    state.creating.clear();
+    // Of no process: its pid may be somebody else's now.
+    state.process = ProcessId {
+        pid: 0,
+        start_ticks: 0,
+    };
+    if state.containers.is_empty() {
+        return Ok(false);
+    }
+    let json = serde_json::to_vec(&state)?;
+    let written = store::write_atomic(&holder.state(), &json);
+    written.map(|()| true).map_err(|error| error.source)
 }
 
 /// All of the above, in the order in which each relies on the one before.

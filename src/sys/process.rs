@@ -8,6 +8,7 @@ use std::ffi::{CString, c_char};
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::UnshareFlags;
 
@@ -34,7 +35,11 @@ pub fn is_alive(process: ProcessId) -> bool {
 pub fn pidfd_open(process: ProcessId) -> io::Result<OwnedFd> {
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let pid = Pid::from_raw(process.pid).ok_or_else(gone)?;
-    let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let fd =
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
+            Errno::SRCH => gone(),
+            other => other.into(),
+        })?;
     // Checked after opening: from here on the pid cannot be reused unseen.
     if of(process.pid)? == process {
         Ok(fd)
@@ -127,6 +132,14 @@ mod tests {
         let me = of_self().unwrap();
         assert!(is_alive(me));
         assert!(pidfd_open(me).is_ok());
+        let ended = ProcessId {
+            pid: i32::MAX,
+            ..me
+        };
+        assert_eq!(
+            pidfd_open(ended).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         let other = ProcessId {
             start_ticks: me.start_ticks + 1,
             ..me

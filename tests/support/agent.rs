@@ -216,15 +216,21 @@ impl TestAgent {
 
     /// What a power cut does to processes and to the run directory: all dead, the directory of another boot.
     pub fn reboot(&mut self) {
-        self.kill();
+        if self.child.is_some() {
+            self.kill();
+        }
         kill_all(&self.cgroup_root);
         std::fs::write(self.paths.boot_id(), "another boot").unwrap();
     }
 
-    /// SIGKILL to every holder.
+    /// SIGKILL to every holder; returns when they are dead.
     pub fn kill_holders(&self) {
         let cgroups = Cgroups::discover().unwrap();
-        cgroups.kill(&format!("{}/holders", self.cgroup_root));
+        let holders = format!("{}/holders", self.cgroup_root);
+        cgroups.kill(&holders);
+        wait_for("the holders are dead", || {
+            (!cgroups.is_populated(&holders)).then_some(())
+        });
     }
 
     /// Pids of everything in its cgroups but holders.
