@@ -12,6 +12,7 @@ use super::select::{self, Scope};
 use super::{CliError, Reach, duration, output, summary, table};
 use crate::api::client::Client;
 use crate::api::types::EventRecord;
+use crate::plan::Event;
 
 /// Show pods or events
 #[derive(Debug, clap::Args)]
@@ -181,6 +182,13 @@ struct Events {
     items: Vec<EventRecord>,
 }
 
+/// What an event is about, with the container as in kubectl's field paths: `pod/web-box{main}`.
+fn object(event: &Event) -> String {
+    let container = event.container.as_ref();
+    let container = container.map(|name| format!("{{{name}}}"));
+    format!("pod/{}{}", event.name, container.unwrap_or_default())
+}
+
 /// The table of `get events`.
 pub fn event_table(events: &[EventRecord], now: Timestamp) -> String {
     let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
@@ -195,7 +203,7 @@ fn event_row(record: &EventRecord, now: Timestamp) -> Vec<String> {
         last_seen(record, now),
         kind(record).to_owned(),
         record.event.reason.clone(),
-        format!("pod/{}", record.event.name),
+        object(&record.event),
         record.event.message.clone(),
     ]
 }
