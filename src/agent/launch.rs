@@ -89,6 +89,10 @@ impl LaunchError {
 /// Writes everything the container needs and gives the request that makes it.
 pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, LaunchError> {
     let container = find(order)?;
+    let order = Order {
+        restart_count: restart_count(&log_dir(ground.config, order), order.restart_count),
+        ..order
+    };
     let name = container.image.as_deref().unwrap_or_default();
     let image = look_up(ground.store, name)?;
     let id = new_id()?;
@@ -105,7 +109,6 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         files: &files,
     })?;
     let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
-    let log = log_spec(ground.config, order, &id);
     Ok(CreateContainer {
         name: order.container.to_owned(),
         restart_count: order.restart_count,
@@ -114,7 +117,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         image_id: image.id,
         rootfs,
         confinement: launch.confinement,
-        log,
+        log: log_spec(ground.config, order, &id),
         termination_message: files.termination_message,
         termination_message_from_logs: container.termination_message_policy.as_deref()
             == Some("FallbackToLogsOnError"),
@@ -255,13 +258,34 @@ fn write_bundle(
     })
 }
 
-/// G-1…G-3.
-fn log_spec(config: &Config, order: Order<'_>, id: &str) -> LogSpec {
+/// P-47: a container that seems to be new, and has logs, was started before: its history was lost. Counts go on, so
+/// that no old log is continued.
+fn restart_count(log_dir: &Path, planned: u32) -> u32 {
+    if planned > 0 {
+        return planned;
+    }
+    let number = |entry: std::fs::DirEntry| -> Option<u32> {
+        let name = entry.file_name().into_string().ok()?;
+        name.split_once(".log")?.0.parse().ok()
+    };
+    let entries = std::fs::read_dir(log_dir).into_iter().flatten().flatten();
+    let highest = entries.filter_map(number).max();
+    highest.map_or(0, |highest| highest.saturating_add(1))
+}
+
+/// G-1.
+fn log_dir(config: &Config, order: Order<'_>) -> PathBuf {
     let pod = order.pod;
-    let dir = config
+    config
         .paths
         .pod_logs(pod.namespace(), pod.name(), &pod.uid)
-        .join(order.container);
+        .join(order.container)
+}
+
+/// G-2, G-3.
+fn log_spec(config: &Config, order: Order<'_>, id: &str) -> LogSpec {
+    let pod = order.pod;
+    let dir = log_dir(config, order);
     let link = link_name(pod.name(), pod.namespace(), order.container, id);
     LogSpec {
         file: dir.join(format!("{}.log", order.restart_count)),

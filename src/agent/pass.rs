@@ -15,7 +15,7 @@ use super::state::{Agent, Job, Shown};
 use super::{child, store, trash};
 use crate::holder::proto::Stamp;
 use crate::image::import_dir;
-use crate::plan::{self, Desired, Event, ImagePresence, Observed, Plan};
+use crate::plan::{self, Action, Desired, Event, ImagePresence, Observed, Plan};
 use crate::pod::Diagnostic;
 
 /// Records that change within this time are synced together.
@@ -50,6 +50,12 @@ impl Agent {
             restarts,
             pods,
         } = plan;
+        // S-160: the old things of a pod that came back go before the record of the new one is written.
+        let is_forgetting = |action: &Action| matches!(action, Action::ForgetPod { .. });
+        let (forgetting, actions): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_forgetting);
+        for action in forgetting {
+            self.apply(action, now);
+        }
         self.records.note_changes(&self.history, &history);
         self.history = history;
         self.save_records();
@@ -148,6 +154,9 @@ impl Agent {
         for (uid, pod) in &desired {
             if self.desired.get(uid) != Some(pod) {
                 self.records.note_pod(uid.clone());
+                // Said of another document. What is still wrong is said again.
+                self.start_problems.retain(|(pod, _), _| pod != uid);
+                self.sandbox_problems.remove(uid);
             }
         }
         self.desired = desired;
