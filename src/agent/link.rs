@@ -98,7 +98,8 @@ impl Link {
                     }),
                     Err(why) => {
                         end(child).await;
-                        Err(why)
+                        Err(last_words(&self.paths)
+                            .map_or_else(|| why.clone(), |words| format!("{why}: {words}")))
                     }
                 }
             }

@@ -262,10 +262,10 @@ impl Holding {
             Phase::Starting => SandboxState::Starting,
             Phase::Connected(state) => SandboxState::Ready {
                 containers: state.containers.clone(),
-                creating: self.open_names(|asked| match asked {
+                creating: &self.open_names(|asked| match asked {
                     Asked::Create { container, .. } => Some(container),
                     Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave => None,
-                }),
+                }) | &state.creating,
                 removing: self.open_names(|asked| match asked {
                     Asked::Remove { id } => Some(id),
                     Asked::Create { .. } | Asked::Stop { .. } | Asked::Leave => None,

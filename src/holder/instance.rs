@@ -210,6 +210,11 @@ impl Instance {
         }
     }
 
+    /// What it was made from, when everything else of it goes.
+    pub(super) fn into_request(self) -> Box<CreateContainer> {
+        self.request
+    }
+
     /// Sends the stop signal and sets the deadline; a later call can only bring it forward (P-75, P-78).
     pub(super) fn stop(&mut self, order: StopOrder, now: Stamp) {
         let Phase::Alive { kill_at_ms, .. } = &mut self.phase else {
@@ -322,6 +327,8 @@ impl Instance {
             | InstanceState::Stopping { started_at, .. } => Some(started_at),
             InstanceState::Exited(_) => None,
         };
+        // It may have been reaped before its start was told; and somebody may have set the clock back.
+        let finished_at = started_at.map_or(finished_at, |start| finished_at.not_before(start));
         let reason = match (oom, end.code) {
             (true, _) => "OOMKilled",
             (false, 0) => "Completed",

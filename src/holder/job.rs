@@ -111,6 +111,14 @@ impl Job {
         }
     }
 
+    /// Name of the container that it makes.
+    pub(super) fn creates(&self) -> Option<String> {
+        match &self.purpose {
+            Purpose::Create { request, .. } => Some(request.name.clone()),
+            Purpose::Exec { .. } => None,
+        }
+    }
+
     /// Reads one packet.
     pub(super) fn hear(&mut self) -> Heard {
         match packet::receive(&self.channel) {

@@ -40,11 +40,14 @@ pub fn run(dir: &std::path::Path) -> ExitCode {
     let mut holder = match startup::start(dir) {
         Ok(holder) => holder,
         Err(error) => {
-            startup::announce(&format!("error: {}", runtime::chain(&error)));
+            let _ = startup::announce(&format!("error: {}", runtime::chain(&error)));
             return ExitCode::FAILURE;
         }
     };
-    startup::announce("ready");
+    if startup::announce("ready").is_err() {
+        // Who asked for it is dead. Its successor makes a new one rather than guess how far this one came.
+        return ExitCode::FAILURE;
+    }
     let served = holder.serve();
     // Its connections end with the process, not before: who waits for that may bury us then.
     std::mem::forget(holder);

@@ -8,6 +8,7 @@
 //! Compatibility: [`PROTO_VERSION`] rises when an old peer could not understand; fields are only added, with
 //! `#[serde(default)]`. An agent must adopt holders of the previous version.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,9 @@ pub struct HolderState {
     pub process: ProcessId,
     /// Every container instance that was created and not yet removed, oldest first.
     pub containers: Vec<ContainerRecord>,
+    /// Names of containers that are being made. Of another agent's doing, perhaps: nothing else may be asked for them.
+    #[serde(default)]
+    pub creating: BTreeSet<String>,
     /// Set while log lines are being dropped (disk full, …): what failed, in words.
     #[serde(default)]
     pub log_trouble: Option<String>,
@@ -129,6 +133,16 @@ pub struct Stamp {
     pub wall: jiff::Timestamp,
 }
 
+impl Stamp {
+    /// This moment, or `other` where that is later.
+    pub fn not_before(self, other: Self) -> Self {
+        Self {
+            boot_ms: self.boot_ms.max(other.boot_ms),
+            wall: self.wall.max(other.wall),
+        }
+    }
+}
+
 /// How an instance ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
@@ -158,7 +172,8 @@ pub struct ToHolder {
 /// What a holder can be asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// Mount the rootfs, create and start. Idempotent by container id.
+    /// Mount the rootfs, create and start. Idempotent by container id; refused while another instance of the same name
+    /// lives or is being made.
     Create(Box<CreateContainer>),
     /// Send `signal` to init; at the deadline SIGKILL the whole cgroup. A later request can only shorten the wait.
     Stop {

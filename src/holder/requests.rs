@@ -113,7 +113,8 @@ impl Holder {
         if !self.instances[index].is_ended() {
             return refused(format!("container {id} has not exited"));
         }
-        let request = self.instances.remove(index).request;
+        // Only the request is kept: the log's writer must be gone before its files are.
+        let request = self.instances.remove(index).into_request();
         if logs == Logs::Remove {
             // What cannot be removed now goes with the pod's log directory.
             let _ = super::logs::remove(&request.log);

@@ -313,6 +313,7 @@ impl Holder {
             uid: self.uid.clone(),
             process: self.me,
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
+            creating: self.jobs.iter().filter_map(Job::creates).collect(),
             log_trouble: self.log_trouble.clone(),
         }
     }

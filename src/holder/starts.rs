@@ -58,10 +58,23 @@ impl Holder {
                 InstanceState::Exited(_) => Reply::Done,
             });
         }
+        if self.is_busy(&request.name) {
+            let name = &request.name;
+            return Some(refused(format!(
+                "another instance of container {name} lives or is being made"
+            )));
+        }
         match self.start_create(request, waiter, now) {
             Ok(()) => None,
             Err(e) => Some(failed(FailureKind::Create, format!("start a worker: {e}"))),
         }
+    }
+
+    /// The agent was killed after it asked for the same container, and its successor asks again.
+    fn is_busy(&self, name: &str) -> bool {
+        let lives = |i: &Instance| i.record.name == name && !i.is_ended();
+        let is_made = |job: &Job| job.creates().as_deref() == Some(name);
+        self.instances.iter().any(lives) || self.jobs.iter().any(is_made)
     }
 
     fn start_create(
@@ -93,6 +106,7 @@ impl Holder {
         };
         self.jobs
             .push(Job::new((ours, worker), cgroup, purpose, now));
+        self.changed = true;
         Ok(())
     }
 
@@ -209,6 +223,7 @@ impl Holder {
         init_end: Option<(End, Stamp)>,
         now: Stamp,
     ) -> Reply {
+        self.changed = true;
         match outcome {
             Outcome::Started(process) => {
                 let mut instance = Instance::running(request, cgroup, outputs, (process, now));
@@ -216,13 +231,11 @@ impl Holder {
                     instance.init_ended(end, at);
                 }
                 self.instances.push(instance);
-                self.changed = true;
                 Reply::Started { pid: process.pid }
             }
             Outcome::NotExecuted(message) => {
                 let instance = Instance::not_started(request, cgroup, message.clone(), now);
                 self.instances.push(instance);
-                self.changed = true;
                 failed(FailureKind::Start, message)
             }
             Outcome::Failed(message) => {

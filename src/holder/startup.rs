@@ -242,19 +242,20 @@ fn listen(paths: &HolderPaths) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Prints the agent's line and lets go of its pipes.
-pub(super) fn announce(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
-    let _ = io::stdout().flush();
+/// Prints the agent's line and lets go of its pipe. Stderr stays what the agent made it: a panic shall leave its words.
+/// Fails when the agent is gone.
+pub(super) fn announce(line: &str) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush())?;
     let Ok(null) = rustix::fs::openat(
         CWD,
         "/dev/null",
         OFlags::RDWR | OFlags::CLOEXEC,
         Mode::empty(),
     ) else {
-        return;
+        return Ok(());
     };
     let _ = rustix::stdio::dup2_stdin(&null);
     let _ = rustix::stdio::dup2_stdout(&null);
-    let _ = rustix::stdio::dup2_stderr(&null);
+    Ok(())
 }

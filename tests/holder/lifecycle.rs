@@ -6,7 +6,7 @@ use vetch::holder::proto::{FailureKind, HolderState, InstanceState, Reply, Reque
 use vetch::sys::clock;
 
 use crate::sandbox::{Sandbox, Wire, can_run, wait_for};
-use crate::{LIVES, shell};
+use crate::{LIVES, container, shell};
 
 #[test]
 fn a_program_runs_prints_and_its_exit_is_recorded() {
@@ -18,7 +18,10 @@ fn a_program_runs_prints_and_its_exit_is_recorded() {
     let exit = sandbox.exit(&id);
     assert_eq!((exit.code, exit.signal), (42, None));
     assert_eq!(exit.reason, "Error");
-    assert!(exit.started_at.is_some());
+    let started_at = exit.started_at.unwrap();
+    assert!(
+        started_at.boot_ms <= exit.finished_at.boot_ms && started_at.wall <= exit.finished_at.wall
+    );
     let mut lines: Vec<_> = sandbox.log(&id).lines().map(str::to_owned).collect();
     lines.sort();
     assert_eq!(lines, ["end", "hello", "oops"]);
@@ -170,6 +173,42 @@ fn create_is_idempotent_by_id() {
 }
 
 #[test]
+fn one_instance_of_a_container_at_a_time() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let (first, second) = (sandbox.prepare("c"), sandbox.prepare("c"));
+    let (id, again) = (first.id.clone(), second.clone());
+    let first = sandbox.wire.send(Request::Create(Box::new(first)), &[]);
+    // Another agent may come now and must see it.
+    let creating = || {
+        let state = sandbox.wire.state.borrow();
+        state.as_ref().unwrap().creating.contains("c")
+    };
+    while !creating() {
+        sandbox.wire.receive();
+    }
+    let is_refused = |reply: Reply| match reply {
+        Reply::Failed { kind, .. } => kind == FailureKind::Refused,
+        Reply::Done | Reply::Started { .. } => false,
+    };
+    assert!(is_refused(
+        sandbox.wire.ask(Request::Create(Box::new(second)))
+    ));
+    let (reply, _) = sandbox.wire.reply(first);
+    assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+    assert!(!creating());
+    assert!(is_refused(
+        sandbox.wire.ask(Request::Create(Box::new(again.clone())))
+    ));
+    assert_eq!(sandbox.stop(&id, 5000), Reply::Done);
+    sandbox.exit(&id);
+    let reply = sandbox.wire.ask(Request::Create(Box::new(again)));
+    assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
+}
+
+#[test]
 fn a_hundred_failing_creates_leave_nothing() {
     if !can_run() {
         return;
@@ -239,14 +278,15 @@ fn a_worker_that_hangs_is_killed_and_others_do_not_notice() {
         println!("skipped: takes a minute, set VETCH_TEST_FULL=1");
         return;
     }
-    let sandbox = Sandbox::start(&shell(LIVES));
+    let both = [container("c", LIVES), container("d", LIVES)].concat();
+    let sandbox = Sandbox::start(&format!("  containers:\n{both}"));
     let hanging = sandbox.prepare("c");
     let config = sandbox.paths.bundle(&hanging.id).join("config.json");
     std::fs::remove_file(&config).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &config, rustix::fs::Mode::RUSR).unwrap();
     let id = hanging.id.clone();
     let request = sandbox.wire.send(Request::Create(Box::new(hanging)), &[]);
-    let other = sandbox.run("c");
+    let other = sandbox.run("d");
     assert_eq!(sandbox.exec(&other, &["true"]).0, 0);
     let reply = wait_for_long(&sandbox.wire, request);
     let Reply::Failed { kind, message } = reply else {

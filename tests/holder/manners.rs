@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use vetch::holder::proto::Request;
+use vetch::holder::proto::{Reply, Request};
 
-use crate::sandbox::{Sandbox, can_run};
+use crate::sandbox::{Sandbox, can_run, wait_for};
 use crate::{LIVES, shell};
 
 #[test]
@@ -165,4 +165,22 @@ fn it_is_small() {
         .parse()
         .unwrap();
     assert!(kb < 4096, "{kb} kB of its own");
+}
+
+#[test]
+fn it_leaves_when_nobody_hears_that_it_is_ready() {
+    if !can_run() {
+        return;
+    }
+    let mut sandbox = Sandbox::start(&shell(LIVES));
+    assert_eq!(sandbox.wire.ask(Request::Shutdown), Reply::Done);
+    sandbox.holder.wait().unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vetch"));
+    command.arg("holder").arg(sandbox.paths.dir());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    // Dropped with the sandbox's cgroups, whatever comes of it.
+    sandbox.holder = command.stdout(writer).spawn().unwrap();
+    let ended = wait_for("its end", || sandbox.holder.try_wait().unwrap());
+    assert!(!ended.success());
 }

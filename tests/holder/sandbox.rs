@@ -415,6 +415,7 @@ pub fn spawn(paths: &HolderPaths) -> Child {
         .arg(paths.dir())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut line = String::new();

@@ -75,6 +75,7 @@ fn state(ids: &[&str]) -> Box<HolderState> {
                 state: InstanceState::Exited(exit.clone()),
             })
             .collect(),
+        creating: [].into(),
         log_trouble: None,
     })
 }

@@ -32,6 +32,7 @@ fn state(messages: &[&str]) -> HolderState {
             start_ticks: 1,
         },
         containers: messages.iter().map(container).collect(),
+        creating: [].into(),
         log_trouble: None,
     }
 }
