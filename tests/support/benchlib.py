@@ -138,7 +138,7 @@ class Agent:
     """A vetch agent with private directories and cgroup root, its image loaded, ended with all its pods at the end."""
 
     def __init__(self, bench, scratch, pods):
-        self.scratch, self.binary = scratch, bench.binary
+        self.scratch, self.binary, self.run_dir = scratch, bench.binary, bench.run_directory()
         self.beacon = Beacon()
         self.manifests = scratch / "m"
         self.manifests.mkdir()
@@ -159,7 +159,7 @@ class Agent:
         notify.bind(str(self.scratch / "notify"))
         notify.settimeout(DEADLINE_S)
         command = [self.binary, "agent", "--pod-manifest-path", self.manifests, "--root-dir", self.scratch / "root",
-                   "--run-dir", self.scratch / "run", "--log-dir", self.scratch / "log",
+                   "--run-dir", self.run_dir, "--log-dir", self.scratch / "log",
                    "--cgroup-root", self.cgroup, "--hostname-override", "bench"]
         env = {**os.environ, "NOTIFY_SOCKET": str(self.scratch / "notify")}
         with open(self.scratch / "agent.log", "w") as log:
@@ -185,12 +185,12 @@ class Agent:
         (self.manifests / f"{name}.json").unlink()
 
     def holders(self):
-        states = (self.scratch / "run/holders").glob("*/state.json")
+        states = (self.run_dir / "holders").glob("*/state.json")
         return [json.loads(state.read_text())["process"]["pid"] for state in states]
 
     def close(self):
         with contextlib.suppress(subprocess.CalledProcessError):
-            self.vetch("stop", "--all", "--run-dir", self.scratch / "run")
+            self.vetch("stop", "--all", "--run-dir", self.run_dir)
         self.process.wait(DEADLINE_S)
         self.beacon.close()
 
@@ -200,12 +200,12 @@ class Bundle:
 
     def __init__(self, agent):
         self.agent = agent
-        self.holder = next((agent.scratch / "run/holders").iterdir())
+        self.holder = next((agent.run_dir / "holders").iterdir())
         bundle = next((self.holder / "containers").iterdir())
         self.spec = json.loads((bundle / "config.json").read_text())
         self.spec["process"]["args"] = ["sleep", "100000"]
         self.record = json.loads((self.holder / "state.json").read_text())["containers"][0]
-        self.layers = [str(path) for path in (agent.scratch / "root/images").glob("layers/sha256/*")]
+        self.layers = [str(path) for path in (agent.scratch / "root/images").glob("layers/sha256/*/fs")]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(str(self.holder / "holder.sock"))
         self.socket.settimeout(DEADLINE_S)
@@ -249,24 +249,27 @@ class Bundle:
     def by_cli(self, runtime, number):
         """The overlay is mounted beforehand: neither crun nor runc does that; the holder's figure includes it."""
         container = f"vb-{os.getpid()}-{number}"
-        directory = self.agent.scratch / f"{runtime}-{number}"
+        directory = self.agent.run_dir / f"{runtime}-{number}"
         self.write_spec(directory, container)
-        for part in ("rootfs", "upper", "work"):
-            (directory / part).mkdir()
+        (directory / "rootfs").mkdir()
+        writable = self.agent.scratch / f"{runtime}-{number}"
+        for part in ("upper", "work"):
+            (writable / part).mkdir(parents=True)
+        state = self.agent.run_dir / runtime
         # The spec mounts the pod's shared memory, which exists only in the holder's mount namespace.
         pid = json.loads((self.holder / "state.json").read_text())["process"]["pid"]
         lower = ":".join(self.layers)
         script = f"""
-            mount -t overlay overlay -o lowerdir={lower},upperdir={directory}/upper,workdir={directory}/work {directory}/rootfs
+            mount -t overlay overlay -o lowerdir={lower},upperdir={writable}/upper,workdir={writable}/work {directory}/rootfs
             umount /sys/fs/cgroup/unified 2>/dev/null
             set -e
-            date +%s.%N
-            {runtime} --root {self.agent.scratch}/{runtime} create --bundle {directory} {container} </dev/null >/dev/null
-            {runtime} --root {self.agent.scratch}/{runtime} start {container}
-            date +%s.%N
-            {runtime} --root {self.agent.scratch}/{runtime} delete --force {container} >/dev/null
+            echo $EPOCHREALTIME
+            {runtime} --root {state} create --bundle {directory} {container} </dev/null >/dev/null
+            {runtime} --root {state} start {container}
+            echo $EPOCHREALTIME
+            {runtime} --root {state} delete --force {container} >/dev/null
         """
-        enter = ["nsenter", "--mount", "--target", str(pid), "unshare", "--mount", "sh", "-c", script]
+        enter = ["nsenter", "--mount", "--target", str(pid), "unshare", "--mount", "bash", "-c", script]
         done = subprocess.run(enter, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"tests/bench: {runtime} failed: {done.stderr.strip()}")
@@ -278,7 +281,7 @@ class Podman:
     """A private podman with runc, cgroupfs and the same image."""
 
     def __init__(self, bench, scratch):
-        self.scratch, self.runs = scratch, max(3, bench.runs // 2)
+        self.scratch, self.runs, self.run_dir = scratch, max(3, bench.runs // 2), bench.run_directory()
         self.beacon = Beacon()
         config = scratch / "containers.conf"
         config.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n'
@@ -294,7 +297,7 @@ class Podman:
         self.beacon.wait_closed()
 
     def podman(self, *args):
-        base = ["podman", "--root", self.scratch / "root", "--runroot", self.scratch / "run"]
+        base = ["podman", "--root", self.scratch / "root", "--runroot", self.run_dir]
         done = subprocess.run([*base, *args], env=self.env, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"tests/bench: podman {args[0]} failed: {done.stderr.strip()}")
@@ -308,7 +311,7 @@ class Podman:
         self.podman("play", "kube", "--down", self.scratch / "pod.yaml")
 
     def close(self):
-        base = ["podman", "--root", self.scratch / "root", "--runroot", self.scratch / "run"]
+        base = ["podman", "--root", self.scratch / "root", "--runroot", self.run_dir]
         subprocess.run([*base, "pod", "rm", "--all", "--force"], env=self.env, capture_output=True)
         subprocess.run([*base, "rmi", "--all", "--force"], env=self.env, capture_output=True)
         subprocess.run(["umount", self.scratch / "root/overlay"], capture_output=True)
@@ -324,13 +327,21 @@ class Missing:
 class Bench:
     """Collects samples and prints the table."""
 
-    def __init__(self, binary, scratch, runs, idle):
-        self.binary, self.scratch, self.runs, self.idle = binary, scratch, runs, idle
+    def __init__(self, binary, directories, runs, idle):
+        self.binary, self.runs, self.idle = binary, runs, idle
+        self.scratch, self.volatile = directories
         self.samples, self.values, self.skipped, self.count = {}, {}, [], 0
 
     def directory(self):
         self.count += 1
         path = self.scratch / str(self.count)
+        path.mkdir()
+        return path
+
+    def run_directory(self):
+        """On a tmpfs, as /run is."""
+        self.count += 1
+        path = self.volatile / str(self.count)
         path.mkdir()
         return path
 
