@@ -267,6 +267,8 @@ fn inherit(parent: &Path, dir: &Path) -> Result<(), CgroupError> {
             put(&to, theirs.trim()).map_err(io_error("write", &to))?;
         }
     }
+    // Cgroups below this one then have theirs from the start: each of the writes above waits for the scheduler.
+    let _ = put(&dir.join("cgroup.clone_children"), "1");
     Ok(())
 }
 
