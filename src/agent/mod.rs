@@ -56,7 +56,7 @@ use log::Log;
 use news::News;
 use pass::Next;
 use ring::Ring;
-use sources::{FileSource, Snapshot};
+use sources::{FileSource, Snapshot, Watch};
 use start::StartError;
 use state::{Agent, Job, Shared, Shown, Wishes};
 
@@ -204,8 +204,9 @@ impl Agent {
             let watching = watch::watch(dir, self.news.clone(), hint);
             self.executor.spawn(watching).detach();
         }
-        let manifests = self.config.pod_manifest_path.clone();
-        let watching = watch::watch_manifests(manifests, self.news.clone());
+        let manifests = &self.config.pod_manifest_path;
+        // Watched before the first scan: what changes meanwhile must not wait for the periodic one.
+        let watching = watch::watch_manifests(Watch::new(manifests), self.news.clone());
         self.executor.spawn(watching).detach();
     }
 

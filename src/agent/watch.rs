@@ -17,9 +17,8 @@ use super::sources::Watch;
 /// Pause before a lost watch is made again.
 const RETRY: Duration = Duration::from_secs(20);
 
-/// Tells when a manifest may have changed, for ever. The path need not exist.
-pub async fn watch_manifests(path: PathBuf, news: Sender<News>) {
-    let mut watch = Watch::new(&path);
+/// Tells when a manifest may have changed, for ever.
+pub async fn watch_manifests(mut watch: Watch, news: Sender<News>) {
     loop {
         // The timer has a lost watch made again; the periodic rescan has a timer of its own.
         let changed = async {
