@@ -10,8 +10,8 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode};
-use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use smol::{Async, Timer};
 use smol_hyper::rt::FuturesIo;
@@ -20,7 +20,7 @@ use super::address::Address;
 use super::server::LONG_POLL;
 use super::types::{AgentStatus, Changes, Description, EventRecord, PlanView};
 use crate::config::Paths;
-use crate::pod::PodUid;
+use crate::pod::{PodUid, stored};
 
 /// The agent answers from memory; one that needs longer is stuck.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -81,6 +81,13 @@ pub enum ClientError {
     },
 }
 
+/// What we need of a PodList.
+#[derive(Deserialize)]
+struct Pods {
+    #[serde(deserialize_with = "stored::pods")]
+    items: Vec<Pod>,
+}
+
 /// Talks to the agent of a run directory.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -100,7 +107,7 @@ impl Client {
     }
     /// Every pod, with full status.
     pub fn pods(&self) -> Result<Vec<Pod>, ClientError> {
-        Ok(self.get::<List<Pod>>("/v1/pods")?.items)
+        Ok(self.get::<Pods>("/v1/pods")?.items)
     }
     /// Everything about one pod; `Refused` with 404 when there is none with this UID.
     pub fn describe(&self, uid: &PodUid) -> Result<Description, ClientError> {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Paths;
 use crate::plan::{Action, Event, Note};
-use crate::pod::{Diagnostic, Origin, PodUid};
+use crate::pod::{Diagnostic, Origin, PodUid, stored};
 
 /// The agent itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,7 @@ pub struct FileStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// With full status.
+    #[serde(deserialize_with = "stored::pod")]
     pub pod: Pod,
     /// Its document.
     pub origin: Origin,

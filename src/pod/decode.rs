@@ -174,7 +174,9 @@ impl<'a> Decoder<'a> {
             return "";
         };
         if scalar.text.contains('\0') {
-            self.mismatch("must not contain a NUL character");
+            let field = format!("{}{}", self.scope.prefix, self.path);
+            let message = "must not contain a NUL character";
+            self.scope.report.error(self.node.line, &field, message);
         }
         if !scalar.plain {
             return &scalar.text;

@@ -12,6 +12,7 @@ mod names;
 pub mod quantity;
 mod report;
 mod scalar;
+pub mod stored;
 mod suggest;
 mod support;
 mod validate;
@@ -75,6 +76,7 @@ pub struct StaticPod {
     pub uid: PodUid,
     /// Defaulted and completed: name with node suffix (S-69), namespace, uid, config.hash and config.source annotations,
     /// nodeName, toleration. `status` is empty.
+    #[serde(deserialize_with = "stored::pod")]
     pub pod: Pod,
     /// Hash of the normalised document; differs from the uid only when the manifest sets its own uid.
     pub document_hash: String,

@@ -58,6 +58,11 @@ impl<'a> Report<'a> {
         self.mistaken.borrow_mut().push(field.to_owned());
     }
 
+    /// Whether a field stands for something else than what was written.
+    pub fn has_mistakes(&self) -> bool {
+        !self.mistaken.borrow().is_empty()
+    }
+
     fn is_mistaken(&self, field: &str) -> bool {
         self.mistaken.borrow().iter().any(|mistaken| {
             field
