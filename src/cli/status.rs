@@ -39,7 +39,7 @@ fn text(status: &AgentStatus) -> String {
     let state = match (status.stopping, status.ready) {
         (true, _) => "stopping",
         (false, true) => "ready",
-        (false, false) => "starting",
+        (false, false) => "has not read its manifests yet",
     };
     let mut out = String::new();
     let mut row = |name: &str, value: &dyn std::fmt::Display| {
