@@ -1,8 +1,10 @@
 //! `vetch get`: pods and events, as tables or as data.
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use jiff::Timestamp;
 use k8s_openapi::List;
 use k8s_openapi::api::core::v1::Pod;
@@ -20,8 +22,9 @@ use crate::plan::Event;
     after_help = "Examples:\n  vetch get pods\n  vetch get pods -o wide\n  vetch get pod web -o yaml\n  vetch get events\n\nWithout -n, pods of every namespace are shown."
 )]
 pub struct Args {
-    /// What to show
-    resource: Resource,
+    /// What to show; `pod/NAME` is understood, too
+    #[arg(value_parser = TargetParser)]
+    resource: Target,
     /// Only this pod, with or without the node's name at its end
     name: Option<String>,
     /// Output format
@@ -44,6 +47,42 @@ enum Resource {
     Events,
 }
 
+/// `pods`, or `pod/web`.
+#[derive(Debug, Clone)]
+struct Target {
+    resource: Resource,
+    name: Option<String>,
+}
+
+/// A resource with an optional name behind it; completion offers the resources.
+#[derive(Debug, Clone)]
+struct TargetParser;
+
+impl TypedValueParser for TargetParser {
+    type Value = Target;
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Target, clap::Error> {
+        let text = value.to_string_lossy();
+        let (resource, name) = match text.split_once('/') {
+            Some((resource, name)) => (resource, Some(name.to_owned())),
+            None => (&*text, None),
+        };
+        let resources = EnumValueParser::<Resource>::new();
+        Ok(Target {
+            resource: resources.parse_ref(command, arg, OsStr::new(resource))?,
+            name,
+        })
+    }
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = Resource::value_variants().iter();
+        Some(Box::new(values.filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Wide,
@@ -56,8 +95,13 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     if args.all_namespaces {
         args.scope.namespace = None;
     }
+    if let Some(name) = args.resource.name.take()
+        && args.name.replace(name).is_some()
+    {
+        return Err(CliError::Usage("one name is enough".to_owned()));
+    }
     let client = Client::new(&args.reach.paths());
-    match args.resource {
+    match args.resource.resource {
         Resource::Pods => pods(&args, &client)?,
         Resource::Events => events(&args, &client)?,
     }

@@ -10,9 +10,24 @@ use serde_json::ser::{PrettyFormatter, Serializer};
 use super::CliError;
 use crate::agent::log::chain;
 
-/// Writes data to stdout, at once.
+/// Writes text to stdout, at once. A container's last words are part of many a page: what would steer a terminal is shown
+/// instead of obeyed.
 pub fn print(text: &str) -> Result<(), CliError> {
-    print_bytes(text.as_bytes())
+    print_bytes(visible(text).as_bytes())
+}
+
+/// Control characters in caret notation (`^[` is escape), but for tabs and ends of lines.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            '\0'..='\x1f' | '\x7f' => out.extend(['^', char::from(c as u8 ^ 0x40)]),
+            '\u{80}'..='\u{9f}' => out.push(char::REPLACEMENT_CHARACTER),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// Writes data that need not be text, such as a container's log, to stdout, at once.
@@ -49,7 +64,8 @@ pub fn print_yaml<T: Serialize>(value: &T) -> Result<(), CliError> {
         source,
     };
     let tree = tree(value).map_err(|source| failed(source.into()))?;
-    print(&serde_yaml::to_string(&tree).map_err(|source| failed(source.into()))?)
+    let text = serde_yaml::to_string(&tree).map_err(|source| failed(source.into()))?;
+    print_bytes(text.as_bytes())
 }
 
 /// By way of the one serializer that the agent uses, too: each other one, made for all types of Kubernetes, would be 0.2 MB

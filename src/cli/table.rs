@@ -19,7 +19,8 @@ fn line(row: &[String], widths: &[usize]) -> String {
     let cells: String = row
         .iter()
         .zip(widths)
-        .map(|(cell, width)| format!("{cell:width$}   "))
+        // A row stays a row, whatever a message holds.
+        .map(|(cell, width)| format!("{:width$}   ", cell.replace('\n', " ")))
         .collect();
     format!("{}\n", cells.trim_end())
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::get::{Columns, pod_table};
-use super::{Cli, CliError, duration, select, summary, table};
+use super::{Cli, CliError, duration, output, select, summary, table};
 
 #[test]
 fn the_command_line_is_consistent() {
@@ -242,4 +242,14 @@ web-edge-1   1/1     Running   0          5m10s
 default     web-edge-1   1/1     Running   0          5m10s   10.0.0.1   edge-1
 "
     );
+}
+
+#[test]
+fn what_a_container_says_cannot_steer_the_terminal() {
+    assert_eq!(
+        output::visible("a\tb\n\u{1b}[2J\r\u{7f}\u{9b}1m\u{e4}"),
+        "a\tb\n^[[2J^M^?\u{fffd}1m\u{e4}"
+    );
+    let rows = [["A", "B"], ["x", "two\nlines"]].map(|row| row.map(str::to_owned).to_vec());
+    assert_eq!(table::render(&rows), "A   B\nx   two lines\n");
 }

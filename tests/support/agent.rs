@@ -42,8 +42,13 @@ pub fn can_run() -> bool {
 }
 
 /// Waits until `look` gives something; panics with `what` after a minute.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = clock::now().boot_ms + DEADLINE_MS;
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_at_most(DEADLINE_MS, what, look)
+}
+
+/// Waits until `look` gives something; panics with `what` after so many milliseconds.
+pub fn wait_at_most<T>(limit_ms: u64, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = clock::now().boot_ms + limit_ms;
     loop {
         if let Some(found) = look() {
             return found;
@@ -119,13 +124,18 @@ impl TestAgent {
 
     /// Starts it (again); returns when its API answers.
     pub fn spawn(&mut self) {
+        self.launch();
+        wait_for("the agent answers", || self.client().status().ok());
+    }
+
+    /// Starts it (again) and waits for nothing.
+    pub fn launch(&mut self) {
         let words = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.dir.path().join("agent.log"))
             .unwrap();
         self.child = Some(self.command().stderr(words).spawn().unwrap());
-        wait_for("the agent answers", || self.client().status().ok());
     }
 
     /// What it said on stderr, over all its lives.
@@ -231,6 +241,13 @@ impl TestAgent {
         wait_for("the holders are dead", || {
             (!cgroups.is_populated(&holders)).then_some(())
         });
+    }
+
+    /// Pids of its holders.
+    pub fn holder_pids(&self) -> Vec<i32> {
+        let cgroups = Cgroups::discover().unwrap();
+        let pids = cgroups.pids(&format!("{}/holders", self.cgroup_root));
+        pids.into_iter().collect()
     }
 
     /// Pids of everything in its cgroups but holders.

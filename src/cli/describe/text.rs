@@ -20,6 +20,9 @@ impl Page {
         // kubectl's columns.
         let column: usize = if depth == 0 { 17 } else { 19 };
         let width = column.saturating_sub(depth * 2);
+        // Further lines of a message are set in, so that they cannot be taken for rows.
+        let further = format!("\n{:column$} ", "");
+        let value = value.to_string().trim_end().replace('\n', &further);
         let _ = writeln!(
             self.text,
             "{:indent$}{:width$} {value}",

@@ -1,0 +1,296 @@
+//! What the commands answer about pods in all sorts of states, and about images: each promise of their help.
+
+#[expect(dead_code, reason = "the harness has more than is needed here")]
+mod support {
+    pub mod agent;
+    pub mod images;
+}
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use support::agent::{TestAgent, can_run, container, wait_for};
+use support::images;
+
+fn vetch(agent: &TestAgent, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
+    let (options, rest) = match args.iter().position(|arg| *arg == "--") {
+        Some(end) => args.split_at(end),
+        None => (args, &[][..]),
+    };
+    command
+        .args(options)
+        .arg("--run-dir")
+        .arg(&agent.paths.run_dir);
+    if args[0] == "image" {
+        command.arg("--root-dir").arg(&agent.paths.root_dir);
+    }
+    command.args(rest).output().expect("start vetch")
+}
+
+/// Exit code, stdout, stderr.
+fn answer(agent: &TestAgent, args: &[&str]) -> (i32, String, String) {
+    let output = vetch(agent, args);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (
+        output.status.code().expect("an exit code"),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// Stdout of a command that must succeed.
+fn text(agent: &TestAgent, args: &[&str]) -> String {
+    let (code, stdout, stderr) = answer(agent, args);
+    assert_eq!(code, 0, "{args:?}: {stderr}");
+    stdout
+}
+
+/// Two containers, one of which ends with last words that would clear a screen; fields without effect; a misspelled one.
+const ODD: &str = "apiVersion: v1
+kind: Pod
+metadata:
+  name: odd
+  labels: {app: shop}
+spec:
+  hostNetwork: true
+  nodeSelector: {disk: ssd}
+  restartPolcy: Never
+  containers:
+  - name: first
+    image: busybox
+    command: [sh, -c, 'echo one; echo two; echo three >&2; exec sleep 1000']
+    env:
+    - {name: WHO, value: me}
+  - name: second
+    image: busybox
+    command: [sh, -c, 'echo lost; printf \"a\\033[2J\\nReady: True\" > /dev/termination-log; exit 9']
+  - name: third
+    image: example.org/not/here:1
+";
+
+fn odd_agent() -> TestAgent {
+    let agent = TestAgent::start();
+    agent.put("odd.yaml", ODD);
+    agent.wait_for_pod("odd", |pod| {
+        let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+        let second = statuses.iter().find(|status| status.name == "second")?;
+        let waiting = second.state.as_ref()?.waiting.as_ref()?;
+        let is_over = waiting.reason.as_deref() == Some("CrashLoopBackOff");
+        (is_over && second.restart_count > 0).then_some(())
+    });
+    agent
+}
+
+#[test]
+fn logs_are_chosen_by_container_instance_number_and_age() {
+    if !can_run() {
+        return;
+    }
+    let agent = odd_agent();
+    wait_for("all lines", || {
+        text(&agent, &["logs", "odd"])
+            .contains("three")
+            .then_some(())
+    });
+    let logs = |args: &[&str]| {
+        let mut all = vec!["logs", "odd"];
+        all.extend(args);
+        text(&agent, &all)
+    };
+    let mut lines: Vec<String> = logs(&[]).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["one", "three", "two"]);
+    assert_eq!(logs(&["-c", "second"]), "lost\n");
+    assert_eq!(logs(&["-c", "second", "-p"]), "lost\n");
+    assert_eq!(logs(&["--tail", "2", "--tail", "1"]).lines().count(), 1);
+    assert_eq!(logs(&["--tail", "0"]), "");
+    assert_eq!(logs(&["--since", "1h"]).lines().count(), 3);
+    assert_eq!(logs(&["--since", "0s"]), "");
+    for line in logs(&["--timestamps"]).lines() {
+        let (stamp, _) = line.split_once(' ').expect("two columns");
+        assert!(stamp.parse::<jiff::Timestamp>().is_ok(), "{line}");
+    }
+    for (args, message) in [
+        (["-c", "third"], "has not started yet"),
+        (["-c", "fourth"], "has no container"),
+        (["-c", "first"], "has no instance before this one"),
+    ] {
+        let mut all = vec!["logs", "odd", "-p"];
+        all.extend(args);
+        let all = if message.contains("not started") {
+            [&all[..2], &all[3..]].concat()
+        } else {
+            all
+        };
+        let (code, stdout, stderr) = answer(&agent, &all);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_description_has_everything_and_cannot_be_forged() {
+    if !can_run() {
+        return;
+    }
+    let agent = odd_agent();
+    let page = text(&agent, &["describe", "pod", "odd"]);
+    for part in [
+        "Labels:           app=shop\n",
+        "Restart Policy:   Always\n",
+        "WHO: me\n",
+        "State:          Running\n",
+        "Last State:     Terminated\n",
+        "Reason:       CrashLoopBackOff\n",
+        "Message:      a^[[2J\n                    Ready: True\n",
+        "Exit Code:    9\n",
+        "Restart Count:  1\n",
+        "Next Restart:   in ",
+        "Reason:       ErrImagePull\n",
+        "vetch image import",
+        "ContainersNotReady",
+        "odd.yaml:8: spec.nodeSelector: ",
+        "odd.yaml:9: spec.restartPolcy: unknown field, did you mean restartPolicy?",
+        "  first: running\n",
+        "  second: restarts in ",
+        "BackOff",
+    ] {
+        assert!(page.contains(part), "{part:?} in {page}");
+    }
+    assert!(!page.contains('\u{1b}'), "{page:?}");
+    let plan = text(&agent, &["plan"]);
+    for part in [
+        "odd-box/second: restarts in ",
+        "odd-box/third: ",
+        "Looks again in ",
+    ] {
+        assert!(plan.contains(part), "{part:?} in {plan}");
+    }
+    let status = text(&agent, &["status"]);
+    assert!(status.contains("odd.yaml:8: spec.nodeSelector"), "{status}");
+}
+
+#[test]
+fn a_pod_is_found_under_every_name_and_what_is_not_there_is_said() {
+    if !can_run() {
+        return;
+    }
+    let agent = odd_agent();
+    let one: Value =
+        serde_json::from_str(&text(&agent, &["get", "pods", "odd", "-o", "json"])).expect("JSON");
+    assert_eq!(one["metadata"]["name"], "odd-box");
+    for name in ["odd-box", "default/odd"] {
+        assert!(
+            text(&agent, &["get", "pod", name]).contains("odd-box"),
+            "{name}"
+        );
+    }
+    assert!(text(&agent, &["get", "pod/odd"]).contains("odd-box"));
+    let wide = text(&agent, &["get", "pods", "-o", "wide"]);
+    assert!(
+        wide.starts_with("NAME ") && wide.contains("NODE\n"),
+        "{wide}"
+    );
+    assert!(
+        wide.lines().nth(1).is_some_and(|row| row.ends_with(" box")),
+        "{wide}"
+    );
+    for (args, code, message) in [
+        (&["get", "pod", "nobody"][..], 1, "pod \"nobody\" not found"),
+        (&["get", "pod/odd", "odd"], 64, "one name is enough"),
+        (&["get", "deployments"], 64, "possible values: pods, events"),
+        (
+            &["exec", "odd", "-c", "second", "--", "true"],
+            1,
+            "does not run",
+        ),
+        (
+            &["exec", "nobody", "--", "true"],
+            1,
+            "pod \"nobody\" not found",
+        ),
+        (
+            &["wait", "--for=condition=Ready", "pod/odd", "--timeout", "0"],
+            1,
+            "timed out waiting for pod/odd",
+        ),
+    ] {
+        let (found, stdout, stderr) = answer(&agent, args);
+        assert_eq!((found, stdout.as_str()), (code, ""), "{args:?}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
+    }
+    // A command in a container needs no agent.
+    let mut agent = agent;
+    agent.kill();
+    let inside = text(
+        &agent,
+        &["exec", "odd", "-c", "first", "--", "cat", "/proc/1/comm"],
+    );
+    assert_eq!(inside, "sleep\n");
+    let elsewhere = TestAgent::prepare();
+    let (code, _, stderr) = answer(&elsewhere, &["exec", "odd", "--", "true"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("no agent answers"), "{stderr}");
+}
+
+#[test]
+fn images_are_imported_listed_pinned_and_removed() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::prepare();
+    agent.spawn();
+    let elsewhere = tempfile::tempdir().expect("make a directory");
+    let archive = images::busybox_archive(elsewhere.path());
+    let archive = archive.to_str().expect("text");
+    assert!(
+        text(&agent, &["image", "import", archive]).contains("docker.io/library/busybox:latest")
+    );
+    // The agent sees it at once, as its waiting pods do.
+    agent.put(
+        "web.yaml",
+        &ODD.replace("name: odd", "name: web")
+            .replace("restartPolcy", "restartPolicy"),
+    );
+    agent.wait_for_pod("web", |pod| {
+        container(pod)?
+            .state
+            .as_ref()?
+            .terminated
+            .is_none()
+            .then_some(())
+    });
+    let pinned = |agent: &TestAgent| {
+        let row = text(agent, &["image", "ls"]);
+        let row = row
+            .lines()
+            .find(|line| line.contains("busybox"))?
+            .to_owned();
+        Some(row.ends_with("yes"))
+    };
+    assert_eq!(pinned(&agent), Some(false));
+    let dropped = agent.paths.images_import().join("busybox.tar");
+    std::fs::copy(archive, &dropped).expect("copy the archive");
+    wait_for("it is pinned", || {
+        (pinned(&agent) == Some(true)).then_some(())
+    });
+    std::fs::remove_file(&dropped).expect("remove the archive");
+    wait_for("it is not pinned", || {
+        (pinned(&agent) == Some(false)).then_some(())
+    });
+
+    let all: Value =
+        serde_json::from_str(&text(&agent, &["image", "inspect", "busybox"])).expect("JSON");
+    assert_eq!(all[0]["config"]["config"]["Cmd"][0], "sh");
+    let (code, _, stderr) = answer(&agent, &["image", "rm", "busybox"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("used by a container"), "{stderr}");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert!(text(&agent, &["image", "rm", "busybox"]).contains("removed sha256:"));
+    let (code, _, stderr) = answer(&agent, &["image", "inspect", "busybox"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("no image"), "{stderr}");
+}
