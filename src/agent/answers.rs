@@ -39,11 +39,12 @@ impl Backend for Answers {
     }
 
     fn describe(&self, uid: &PodUid) -> Option<Description> {
+        // Of this moment: in the last pass's own, a wait would have the length that it had then.
+        let notes = self.plan().notes;
         let agent = self.0.borrow();
         let pod = agent.shown.pods.get(uid)?.clone();
         let holding = agent.sandboxes.get(uid);
         let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
-        let notes = agent.shown.notes.iter().filter(|note| note.uid == *uid);
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
         let file = agent.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);
@@ -55,7 +56,7 @@ impl Backend for Answers {
             diagnostics: held
                 .map_or(&document.diagnostics, |file| &file.diagnostics)
                 .clone(),
-            notes: notes.cloned().collect(),
+            notes: notes.into_iter().filter(|note| note.uid == *uid).collect(),
             events: events.cloned().collect(),
             containers: details(&agent, document, holding),
             holder: holding.map(|h| agent.config.paths.holder(&h.id.uid).dir().to_path_buf()),

@@ -44,7 +44,7 @@ pub struct Wishes {
 pub struct Shown {
     /// With full status.
     pub pods: BTreeMap<PodUid, Pod>,
-    /// Reasons.
+    /// Reasons; kept to tell clients when they change.
     pub notes: Vec<Note>,
     /// When waiting containers are due, CLOCK_BOOTTIME ms.
     pub restarts: BTreeMap<(PodUid, String), u64>,
