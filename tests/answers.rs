@@ -68,6 +68,7 @@ spec:
     command: [sh, -c, 'echo lost; printf \"a\\033[2J\\nReady: True\" > /dev/termination-log; exit 9']
   - name: third
     image: example.org/not/here:1
+  terminationGracePeriodSeconds: 2
 ";
 
 fn odd_agent() -> TestAgent {
