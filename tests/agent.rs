@@ -297,3 +297,18 @@ fn a_restart_of_the_agent_changes_no_status_and_no_record() {
     wait_for("it is shown again", || agent.pod("web"));
     assert_eq!((agent.pod("web"), agent.record("web")), before);
 }
+
+#[test]
+fn a_remark_about_a_manifest_is_logged_once() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    agent.put(
+        "web.yaml",
+        &format!("{}  colour: green\n", manifest("web", SLEEP)),
+    );
+    agent.wait_until_running("web");
+    let log = agent.log();
+    assert_eq!(log.matches("colour").count(), 1, "{log}");
+}

@@ -17,7 +17,7 @@ pub struct SandboxId {
 /// One piece of news.
 #[derive(Debug)]
 pub enum News {
-    /// Nothing but a reason to look: the API asked for something, or a signal came (see [`super::wishes`]).
+    /// Nothing but a reason to look: the API asked for something, or a signal came (see [`super::state::Wishes`]).
     Look,
     /// A manifest may have changed.
     Manifests,

@@ -1,6 +1,6 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
 //!
-//! One file per aspect: [`env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`security`]
+//! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`security`]
 //! and [`seccomp`] (what it may do), [`resources`] (quantities and out-of-memory order).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the

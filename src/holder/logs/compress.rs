@@ -14,7 +14,7 @@ use super::files::LOG_MODE;
 use super::names::{COMPRESSING, COMPRESSION_DONE, largest_copy, with_suffix};
 use crate::sys::{ioprio, remove};
 
-/// argv[1] of this role.
+/// `argv[1]` of this role.
 pub const ROLE: &str = "compress-log";
 
 const LOWEST_NICE: i32 = 19;

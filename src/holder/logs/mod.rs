@@ -1,6 +1,6 @@
 //! Log files of containers: written here, rotated here, read here, so that the format has one home.
 //!
-//! - [`format`], [`names`]: pure. CRI entries, file names, what is kept.
+//! - [`mod@format`], [`names`]: pure. CRI entries, file names, what is kept.
 //! - [`writer`]: what the holder feeds; rotates on the way ([`rotation`]).
 //! - [`compress`]: the hidden role `vetch compress-log FILE`, a niced child of the holder.
 //! - [`read`]: what `vetch logs` calls.
