@@ -1,4 +1,5 @@
-//! `pod`, `plan` and `oci` decide; they do not act. No I/O, no clock, no logging.
+//! The map in `src/lib.rs` holds: `pod`, `plan` and `oci` decide, they do not act (no I/O, no clock, no logging), and no room
+//! reaches up into one that uses it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,85 @@ fn pure_rooms_touch_nothing() {
         }
     }
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What each room may name of the others. `holder::proto` is data, and everybody's vocabulary.
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("sys", &[]),
+    ("pod", &[]),
+    ("config", &["pod"]),
+    ("network", &["pod"]),
+    ("plan", &["config", "holder::proto", "pod"]),
+    ("oci", &["holder::proto", "network", "plan", "pod"]),
+    ("image", &["plan", "pod", "sys"]),
+    ("holder", &["config", "error", "oci", "pod", "sys"]),
+    ("api", &["config", "plan", "pod", "sys"]),
+    (
+        "agent",
+        &[
+            "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod", "sys",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "agent", "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod",
+            "sys",
+        ],
+    ),
+];
+
+#[test]
+fn no_room_reaches_up() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for (room, others) in MAY_USE {
+        let may_use = |path: &str| {
+            let is = |other: &str| {
+                path.strip_prefix(other).is_some_and(|rest| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                })
+            };
+            is(room) || others.iter().any(|other| is(other))
+        };
+        for file in sources(&root.join("src").join(room)) {
+            let text = fs::read_to_string(&file).unwrap();
+            for (index, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                for path in uses(code).iter().filter(|path| !may_use(path)) {
+                    let file = file.strip_prefix(root).unwrap().display();
+                    found.push(format!("{file}:{}: {path}", index + 1));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What stands behind each `crate::`, also in braces on the same line.
+fn uses(code: &str) -> Vec<&str> {
+    code.split("crate::")
+        .skip(1)
+        .flat_map(|rest| match rest.strip_prefix('{') {
+            Some(list) => list.split(", ").collect(),
+            None => vec![rest],
+        })
+        .collect()
+}
+
+#[test]
+fn every_room_is_on_the_map() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut rooms: Vec<_> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_type().unwrap().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    rooms.sort();
+    let mut known = MAY_USE.map(|(room, _)| room);
+    known.sort_unstable();
+    assert_eq!(rooms, known);
 }
 
 /// Rust files below a directory, without tests.

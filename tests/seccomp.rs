@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
-use vetch::oci::seccomp;
+use vetch::oci::seccomp::{self, Instruction};
 
 /// Set for the process that confines itself.
 const CONFINED: &str = "VETCH_TEST_SECCOMP_DIR";
@@ -31,7 +31,11 @@ fn confined() {
         return;
     };
     rustix::thread::set_no_new_privs(true).unwrap();
-    vetch::sys::seccomp::install(&seccomp::default_program(&[])).unwrap();
+    let program: Vec<_> = seccomp::default_program(&[])
+        .into_iter()
+        .map(|Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k })
+        .collect();
+    vetch::sys::seccomp::install(&program).unwrap();
 
     let mount = rustix::mount::mount(
         "none",

@@ -24,16 +24,19 @@ use crate::sys;
 #[derive(Clone)]
 pub(super) struct ExactExecutor {
     confinement: Confinement,
-    filter: Option<Rc<[Instruction]>>,
+    filter: Option<Rc<[libc::sock_filter]>>,
     line: Line,
 }
 
 impl ExactExecutor {
     pub(super) fn new(confinement: &Confinement, line: &Line) -> Self {
         let filter = match confinement.seccomp {
-            Seccomp::RuntimeDefault => {
-                Some(seccomp::default_program(&confinement.capabilities).into())
-            }
+            Seccomp::RuntimeDefault => Some(
+                seccomp::default_program(&confinement.capabilities)
+                    .into_iter()
+                    .map(|Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k })
+                    .collect(),
+            ),
             Seccomp::Unconfined => None,
         };
         Self {

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::pod::{PodUid, StaticPod};
+pub use crate::sys::{clock::Stamp, process::ProcessId};
 
 /// Version of this protocol.
 pub const PROTO_VERSION: u32 = 1;
@@ -68,15 +69,6 @@ pub struct HolderState {
     pub log_trouble: Option<String>,
 }
 
-/// A process that survives pid reuse (invariant 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessId {
-    /// Pid in the host's namespace.
-    pub pid: i32,
-    /// Field 22 of /proc/pid/stat: clock ticks since boot.
-    pub start_ticks: u64,
-}
-
 /// One container instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContainerRecord {
@@ -122,25 +114,6 @@ pub enum InstanceState {
     },
     /// Its process is gone and reaped, and its cgroup is empty.
     Exited(Exit),
-}
-
-/// A point in time on both clocks: wall for people, boot for arithmetic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Stamp {
-    /// CLOCK_BOOTTIME in ms.
-    pub boot_ms: u64,
-    /// Wall clock.
-    pub wall: jiff::Timestamp,
-}
-
-impl Stamp {
-    /// This moment, or `other` where that is later.
-    pub fn not_before(self, other: Self) -> Self {
-        Self {
-            boot_ms: self.boot_ms.max(other.boot_ms),
-            wall: self.wall.max(other.wall),
-        }
-    }
 }
 
 /// How an instance ended.

@@ -1,8 +1,26 @@
 //! The clocks. The only place that reads them; everything else gets the time as an argument.
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
-use crate::holder::proto::Stamp;
+/// A point in time on both clocks: wall for people, boot for arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stamp {
+    /// CLOCK_BOOTTIME in ms.
+    pub boot_ms: u64,
+    /// Wall clock.
+    pub wall: jiff::Timestamp,
+}
+
+impl Stamp {
+    /// This moment, or `other` where that is later.
+    pub fn not_before(self, other: Self) -> Self {
+        Self {
+            boot_ms: self.boot_ms.max(other.boot_ms),
+            wall: self.wall.max(other.wall),
+        }
+    }
+}
 
 /// The present moment on both clocks.
 pub fn now() -> Stamp {

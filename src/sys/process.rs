@@ -11,8 +11,16 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::UnshareFlags;
+use serde::{Deserialize, Serialize};
 
-use crate::holder::proto::ProcessId;
+/// A process that survives pid reuse (invariant 7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// Pid in the host's namespace.
+    pub pid: i32,
+    /// Field 22 of /proc/pid/stat: clock ticks since boot.
+    pub start_ticks: u64,
+}
 
 /// Identity of the process that has `pid` now.
 pub fn of(pid: i32) -> io::Result<ProcessId> {

@@ -4,19 +4,13 @@
 
 use std::io;
 
-use crate::oci::seccomp::Instruction;
-
 /// Confines the calling thread, and all it will ever start, by this program, for good. Needs no_new_privs or
 /// CAP_SYS_ADMIN.
-pub fn install(program: &[Instruction]) -> io::Result<()> {
-    let mut filter: Vec<libc::sock_filter> = program
-        .iter()
-        .map(|&Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k })
-        .collect();
-    let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+pub fn install(program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = libc::sock_fprog {
         len,
-        filter: filter.as_mut_ptr(),
+        filter: program.as_ptr().cast_mut(),
     };
     // SAFETY: `program` and the `len` instructions it points to live until the call returns; the kernel copies them,
     // writes to neither, and refuses a malformed program.

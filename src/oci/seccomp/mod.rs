@@ -28,9 +28,8 @@ const MAX_INSTRUCTIONS: usize = 4096;
 const EPERM: u16 = 1;
 const ENOSYS: u16 = 38;
 
-/// One instruction of classic BPF, laid out like the kernel's `sock_filter`.
+/// One instruction of classic BPF: the kernel's `sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
 pub struct Instruction {
     /// Operation.
     pub code: u16,
