@@ -66,10 +66,11 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         tty: args.tty,
         timeout_ms: None,
     };
+    let stdin = args.stdin.then(stdio::stdin);
     let code = if args.tty {
-        with_terminal(&connection, command, args.stdin)?
+        with_terminal(&connection, command, stdin)?
     } else {
-        with_pipes(&connection, command, args.stdin)?
+        with_pipes(&connection, command, stdin)?
     };
     // 128+signal fits, too.
     Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
@@ -177,9 +178,9 @@ fn start(
 fn with_pipes(
     connection: &HolderConnection,
     command: ExecCommand,
-    with_stdin: bool,
+    stdin: Option<BorrowedFd<'_>>,
 ) -> Result<i32, CliError> {
-    let (input, feed) = input(with_stdin).map_err(terminal::fail)?;
+    let (input, feed) = input(stdin).map_err(terminal::fail)?;
     let (out, out_copy) = output_to(stdio::stdout()).map_err(terminal::fail)?;
     let (err, err_copy) = output_to(stdio::stderr()).map_err(terminal::fail)?;
     start(
@@ -200,7 +201,7 @@ fn with_pipes(
 fn with_terminal(
     connection: &HolderConnection,
     command: ExecCommand,
-    with_stdin: bool,
+    stdin: Option<BorrowedFd<'_>>,
 ) -> Result<i32, CliError> {
     // Before raw mode: a signal must not end us with the terminal in it.
     let signals = signals::watch(&[libc::SIGWINCH, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
@@ -209,8 +210,8 @@ fn with_terminal(
         return Err(CliError::NotFound("the holder sent no terminal".to_owned()));
     };
     terminal::copy_size(&master);
-    let _raw = RawTerminal::enter(with_stdin)?;
-    let relay = Relay::of_terminal(&master, with_stdin, signals).map_err(terminal::fail)?;
+    let _raw = RawTerminal::enter(stdin)?;
+    let relay = Relay::of_terminal(&master, stdin, signals).map_err(terminal::fail)?;
     relay.run(connection, &mut |signal| {
         let resized = signal == libc::SIGWINCH;
         if resized {
@@ -221,11 +222,11 @@ fn with_terminal(
 }
 
 /// What the container gets as stdin, and what feeds it.
-fn input(with_stdin: bool) -> io::Result<(OwnedFd, Option<Copy>)> {
-    if !with_stdin {
+fn input(stdin: Option<BorrowedFd<'_>>) -> io::Result<(OwnedFd, Option<Copy>)> {
+    let Some(stdin) = stdin else {
         return Ok((File::open("/dev/null")?.into(), None));
-    }
-    let own = stdio::stdin().try_clone_to_owned()?;
+    };
+    let own = stdin.try_clone_to_owned()?;
     if is_pipe(&own)? {
         return Ok((own, None));
     }

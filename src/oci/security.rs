@@ -119,7 +119,11 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
     let own = input.container.security_context.as_ref();
     let privileged = own.and_then(|own| own.privileged) == Some(true);
     let no_new_privileges = own.and_then(|own| own.allow_privilege_escalation) == Some(false);
-    let seccomp = seccomp(input, privileged)?;
+    let seccomp = if privileged {
+        Seccomp::Unconfined
+    } else {
+        seccomp(input)?
+    };
     let withheld = |cap: &Capability| input.node.withheld_capabilities.contains(&name(*cap));
 
     let mut capabilities = if privileged {
@@ -204,11 +208,8 @@ fn name(cap: Capability) -> String {
     format!("CAP_{cap}")
 }
 
-/// C-50, with RuntimeDefault where kubelet has Unconfined.
-fn seccomp(input: &ContainerInput<'_>, privileged: bool) -> Result<Seccomp, ConfigError> {
-    if privileged {
-        return Ok(Seccomp::Unconfined);
-    }
+/// C-50 of a container that is not privileged, with RuntimeDefault where kubelet has Unconfined.
+fn seccomp(input: &ContainerInput<'_>) -> Result<Seccomp, ConfigError> {
     let own = input.container.security_context.as_ref();
     let pod = input
         .pod

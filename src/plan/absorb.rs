@@ -85,7 +85,11 @@ fn meet(
         }
         InstanceState::Exited(exit) => {
             let interrupted = !is_new && container.current.as_ref().is_some_and(|c| c.interrupted);
-            bury(past(record, exit, interrupted), view, container);
+            let past = PastInstance {
+                interrupted,
+                ..past(record, exit)
+            };
+            bury(past, view, container);
         }
     }
 }
@@ -103,7 +107,7 @@ fn live(record: &ContainerRecord, started_at: Stamp, view: &PodView<'_>) -> Live
     }
 }
 
-fn past(record: &ContainerRecord, exit: &Exit, interrupted: bool) -> PastInstance {
+fn past(record: &ContainerRecord, exit: &Exit) -> PastInstance {
     PastInstance {
         id: record.id.clone(),
         restart_count: record.restart_count,
@@ -111,7 +115,7 @@ fn past(record: &ContainerRecord, exit: &Exit, interrupted: bool) -> PastInstanc
         image_id: record.image_id.clone(),
         hash: record.hash.clone(),
         exit: exit.clone(),
-        interrupted,
+        interrupted: false,
     }
 }
 

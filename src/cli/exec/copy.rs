@@ -102,14 +102,16 @@ pub struct Relay {
 
 impl Relay {
     /// Between our terminal and the master of the command's pty.
-    pub fn of_terminal(master: &OwnedFd, with_stdin: bool, signals: OwnedFd) -> io::Result<Self> {
+    pub fn of_terminal(
+        master: &OwnedFd,
+        stdin: Option<BorrowedFd<'_>>,
+        signals: OwnedFd,
+    ) -> io::Result<Self> {
         rustix::fs::fcntl_setfl(master, rustix::fs::OFlags::NONBLOCK)?;
         let stdout = stdio::stdout().try_clone_to_owned()?;
-        let input = if with_stdin {
-            let stdin = stdio::stdin().try_clone_to_owned()?;
-            Some(Copy::new(stdin, master.try_clone()?))
-        } else {
-            None
+        let input = match stdin {
+            Some(stdin) => Some(Copy::new(stdin.try_clone_to_owned()?, master.try_clone()?)),
+            None => None,
         };
         Ok(Self {
             input,

@@ -1,7 +1,7 @@
 //! The person's terminal: raw while a command runs in it, and as it was afterwards, on every way out.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::stdio;
 use rustix::termios::{self, OptionalActions, Termios};
@@ -15,11 +15,10 @@ pub struct RawTerminal {
 
 impl RawTerminal {
     /// Enters raw mode if keys are passed on and there is a terminal to take them from.
-    pub fn enter(with_stdin: bool) -> Result<Self, CliError> {
-        let stdin = stdio::stdin();
-        if !with_stdin || !termios::isatty(stdin) {
+    pub fn enter(stdin: Option<BorrowedFd<'_>>) -> Result<Self, CliError> {
+        let Some(stdin) = stdin.filter(|stdin| termios::isatty(stdin)) else {
             return Ok(Self { before: None });
-        }
+        };
         let before = termios::tcgetattr(stdin).map_err(fail)?;
         let mut raw = before.clone();
         raw.make_raw();
