@@ -10,12 +10,14 @@
 //! - [`network`]: the hosts, resolv.conf and hostname files of a pod.
 //! - [`oci`], [`plan`], [`pod`]: pure decisions; no I/O, no clock, no logging (a test checks their imports).
 //! - [`config`]: every setting, every default, every path.
+//! - [`error`]: how errors are told.
 //! - [`sys`]: the only unsafe code, one syscall family per file.
 
 pub mod agent;
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod error;
 pub mod holder;
 pub mod image;
 pub mod network;

@@ -365,3 +365,17 @@ fn run_refuses_a_bad_manifest_before_it_touches_anything() {
     assert_eq!(code(&output), 65);
     assert!(stderr(&output).contains("error: "), "{}", stderr(&output));
 }
+
+#[test]
+fn a_damaged_record_hides_one_image_and_is_named() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let records = dir.path().join("images/records");
+    std::fs::create_dir_all(&records).expect("make a directory");
+    write(&records.join("bad"), "{");
+    let root = dir.path().to_str().expect("a plain path");
+    let output = vetch(&["image", "--root-dir", root, "ls"]);
+    assert_eq!(code(&output), 0);
+    let said = stderr(&output);
+    assert!(said.starts_with("warning: image store: "), "{said}");
+    assert!(said.contains("records/bad"), "{said}");
+}

@@ -52,7 +52,7 @@ impl Conditions {
     pub fn report<T>(&mut self, about: About, outcome: Result<T, impl std::error::Error>) {
         match outcome {
             Ok(_) => self.clear(&about),
-            Err(error) => self.set(about, super::log::chain(&error)),
+            Err(error) => self.set(about, crate::error::chain(&error)),
         }
     }
     /// Their texts.

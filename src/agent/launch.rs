@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Container;
 
 use super::host;
-use super::log::chain;
 use super::store::{self, WriteError};
 use crate::config::Config;
+use crate::error::chain;
 use crate::holder::logs::link_name;
 use crate::holder::proto::{ContainerRecord, CreateContainer, LogSpec, PodRecord, Rootfs};
 use crate::image::{Image, Store, StoreError};

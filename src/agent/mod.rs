@@ -213,7 +213,7 @@ impl Agent {
     /// The last thing: records that were just renamed are synced, and nothing of a stopped node's cgroups stays.
     fn finish(&mut self) {
         if let Err(error) = store::sync(&self.records.take_unsynced()) {
-            self.log.warn(log::chain(&error));
+            self.log.warn(crate::error::chain(&error));
         }
         if self.wishes.stop && self.sandboxes.is_empty() {
             // Busy only if somebody else put processes there.

@@ -105,6 +105,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = role::hidden(&argv) {
         return code;
     }
+    output::say_warnings();
     match Cli::try_parse_from(argv) {
         Ok(cli) => perform(cli.command).unwrap_or_else(|error| output::report(&error)),
         Err(refusal) => explain(&habits::advise(refusal)),

@@ -1,14 +1,18 @@
 //! The two streams: data on stdout, talk on stderr.
 
 use std::error::Error;
+use std::fmt::Debug;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
+use tracing::field::Field;
+use tracing::level_filters::LevelFilter;
+use tracing::span;
 
 use super::CliError;
-use crate::agent::log::chain;
+use crate::error::chain;
 
 /// Writes text to stdout, at once. A container's last words are part of many a page: what would steer a terminal is shown
 /// instead of obeyed.
@@ -72,6 +76,38 @@ pub fn print_yaml<T: Serialize>(value: &T) -> Result<(), CliError> {
 /// of binary.
 fn tree<T: Serialize>(value: &T) -> serde_json::Result<serde_json::Value> {
     serde_json::from_slice(&serde_json::to_vec(value)?)
+}
+
+/// From now on, what rooms below warn of is said, too.
+pub fn say_warnings() {
+    // Fails if somebody listens already.
+    let _ = tracing::subscriber::set_global_default(Warnings);
+}
+
+struct Warnings;
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
+    }
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            if field.name() == "message" {
+                say(&format!("warning: {value:?}"));
+            }
+        });
+    }
+    // Nothing here has spans.
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
 }
 
 /// Reports an error, once, with its whole chain, and gives the exit code.

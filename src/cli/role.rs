@@ -16,7 +16,10 @@ pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
         (compress::ROLE, [file]) => Some(compress::run(Path::new(file))),
         ("hello", [once]) if once == "--once" => Some(super::hello::greet()),
         ("hello", []) => Some(super::hello::run()),
-        (import_dir::ROLE, [root_dir]) => Some(super::image::import_dir(Path::new(root_dir))),
+        (import_dir::ROLE, [root_dir]) => {
+            super::output::say_warnings();
+            Some(super::image::import_dir(Path::new(root_dir)))
+        }
         (trash::ROLE, dirs) => Some(trash::run(dirs)),
         _ => None,
     }

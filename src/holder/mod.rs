@@ -40,7 +40,7 @@ pub fn run(dir: &std::path::Path) -> ExitCode {
     let mut holder = match startup::start(dir) {
         Ok(holder) => holder,
         Err(error) => {
-            let _ = startup::announce(&format!("error: {}", runtime::chain(&error)));
+            let _ = startup::announce(&format!("error: {}", crate::error::chain(&error)));
             return ExitCode::FAILURE;
         }
     };

@@ -26,6 +26,7 @@ use super::proto::{Confinement, CreateContainer};
 use super::report::{Line, Report};
 use super::rootfs::{self, RootfsError};
 use crate::config::HolderPaths;
+use crate::error::chain;
 use crate::sys;
 
 /// Why a worker could not do its job. The text goes to the user.
@@ -155,8 +156,7 @@ pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i3
         place.leave_holder_cgroups()?;
         let bundle = place.paths.bundle(job.container);
         let file = bundle.join(format!("exec-{}.json", job.number));
-        let terminal = matches!(stdio, ExecStdio::Terminal);
-        let process = exec_process(&bundle.join("config.json"), job.args, terminal)?;
+        let process = exec_process(&bundle.join("config.json"), job.args, &stdio)?;
         if let ExecStdio::Pipes(pipes) = &stdio {
             give_pipes(pipes, &process);
         }
@@ -266,22 +266,6 @@ fn finish(line: &Line, job: impl FnOnce() -> Result<Option<OwnedFd>, WorkerError
     }
 }
 
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Transparent variants repeat their source's text.
-        if !text.ends_with(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
-}
-
 /// A program may open its own streams again (`/dev/stdout`), so pipes belong to its user, as with other runtimes. What
 /// else a person passed to an exec stays as it is.
 fn give_pipes(stdio: &[OwnedFd; 3], process: &Process) {
@@ -367,13 +351,13 @@ fn try_oom_score(score: i32) -> bool {
 }
 
 /// The container's own process with another command.
-fn exec_process(config: &Path, args: &[String], terminal: bool) -> Result<Process, WorkerError> {
+fn exec_process(config: &Path, args: &[String], stdio: &ExecStdio) -> Result<Process, WorkerError> {
     let mut process = load(config)?
         .process()
         .clone()
         .ok_or_else(|| WorkerError::NoProcess(config.to_owned()))?;
     process.set_args(Some(args.to_vec()));
-    process.set_terminal(Some(terminal));
+    process.set_terminal(Some(matches!(stdio, ExecStdio::Terminal)));
     Ok(process)
 }
 
