@@ -7,6 +7,11 @@ mod support {
     pub mod images;
 }
 
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
 use support::agent::{TestAgent, can_run, container, wait_for};
 
 /// A pod whose only container runs this shell script.
@@ -311,4 +316,85 @@ fn a_remark_about_a_manifest_is_logged_once() {
     agent.wait_until_running("web");
     let log = agent.log();
     assert_eq!(log.matches("colour").count(), 1, "{log}");
+}
+
+/// A tmpfs upon a directory; gone with the value.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf) -> Self {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"])
+            .arg(&at)
+            .status()
+            .expect("start mount");
+        assert!(mounted.success());
+        Self(at)
+    }
+
+    /// Until nothing more fits.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.join("fill");
+        let mut file = File::create(&path).expect("make a file");
+        while file.write_all(&[0; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a holder that is just being killed may still look at it.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Pods are restarted although nothing can be written down, it is said, and it heals.
+#[test]
+fn a_full_disk_ends_no_supervision() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::prepare();
+    std::fs::create_dir_all(agent.paths.images()).expect("make a directory");
+    let disk = SmallDisk::mount(agent.paths.root_dir.clone());
+    let elsewhere = tempfile::tempdir().expect("make a directory");
+    let archive = support::images::busybox_archive(elsewhere.path());
+    let store = vetch::image::Store::open(&agent.paths.images()).expect("a store");
+    vetch::image::import(&store, &archive, &vetch::image::ImportOptions::default())
+        .expect("import");
+    agent.spawn();
+    agent.put("web.yaml", &manifest("web", SLEEP));
+    agent.put("late.yaml", &manifest("late", SLEEP));
+    agent.wait_until_running("web");
+    agent.wait_until_running("late");
+    let fill = disk.fill();
+    for pid in agent.container_pids() {
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        // Some of them are sleeps that end by themselves.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let restarted = |agent: &TestAgent, name: &str| {
+        agent.wait_for_pod(name, |pod| {
+            let status = container(pod)?;
+            let is_running = status.state.as_ref()?.running.is_some();
+            (is_running && status.restart_count == 1).then_some(())
+        });
+    };
+    restarted(&agent, "web");
+    restarted(&agent, "late");
+    let is_told = |agent: &TestAgent| {
+        let conditions = agent.client().status().ok()?.conditions;
+        let is_full = |text: &String| text.contains("No space left on device");
+        Some(conditions.iter().any(is_full))
+    };
+    wait_for("it is told", || is_told(&agent)?.then_some(()));
+    std::fs::remove_file(fill).expect("remove the filler");
+    // Whatever changes next is written down, and all that was missed.
+    agent.remove("late.yaml");
+    wait_for("it is over", || (!is_told(&agent)?).then_some(()));
+    agent.kill();
+    agent.spawn();
+    restarted(&agent, "web");
+    agent.client().stop().expect("stop");
+    assert_eq!(agent.wait_for_end(), Some(0));
 }
