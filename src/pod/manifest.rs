@@ -15,6 +15,8 @@ use super::{decode, defaults, identity, support, validate};
 
 /// S-15.
 pub const MAX_BYTES: usize = 10 << 20;
+/// Objects in one file, items of lists included: far more than one machine runs, and few enough to read at once.
+const MAX_OBJECTS: usize = 1000;
 
 /// Parses a manifest file. Never fails: problems are diagnostics.
 pub fn parse(file: &str, content: &[u8], node_name: &str) -> ParsedFile {
@@ -56,6 +58,10 @@ impl Reader<'_> {
             );
         }
         let mut pods = Vec::new();
+        if documents.iter().map(objects_in).sum::<usize>() > MAX_OBJECTS {
+            self.refuse(&format!("more than {MAX_OBJECTS} objects"));
+            return pods;
+        }
         for document in &documents {
             self.document(document, &mut pods);
         }
@@ -210,6 +216,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The items of a list, or one.
+fn objects_in(document: &Node) -> usize {
+    document.get("items").map_or(1, |e| e.node.items().len())
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub(super) struct Report<'a> {
 
 /// More remarks on one file help nobody.
 const MAX: usize = 200;
+/// Bytes of a field's path and of a message each: both may quote the file.
+const MAX_TEXT: usize = 1024;
 
 impl<'a> Report<'a> {
     pub fn new(file: &'a str) -> Self {
@@ -26,22 +28,30 @@ impl<'a> Report<'a> {
     }
 
     pub fn add(&self, severity: Severity, line: Option<u32>, field: &str, message: &str) {
-        let mut found = self.found.borrow_mut();
-        let errors_only = found.len() >= MAX;
-        if errors_only && (severity == Severity::Warning || found.len() >= 2 * MAX) {
+        if self.is_full(severity) {
             return;
         }
         let diagnostic = Diagnostic {
             severity,
             file: self.file.to_owned(),
             line,
-            field: field.to_owned(),
-            message: message.to_owned(),
+            field: shortened(field),
+            message: shortened(message),
         };
+        let mut found = self.found.borrow_mut();
         // A document may be gone through more than once.
         if !found.contains(&diagnostic) {
             found.push(diagnostic);
         }
+    }
+
+    /// A further remark of this kind would be left out. Asked before work that grows with the file.
+    fn is_full(&self, severity: Severity) -> bool {
+        let room = match severity {
+            Severity::Warning => MAX,
+            Severity::Error => 2 * MAX,
+        };
+        self.found.borrow().len() >= room
     }
 
     pub fn error(&self, line: u32, field: &str, message: &str) {
@@ -94,6 +104,13 @@ impl<'a> Report<'a> {
     }
 }
 
+fn shortened(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(MAX_TEXT)])
+}
+
 /// One pod document (or item of a list), for checks that name fields by path.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
@@ -106,6 +123,9 @@ pub(super) struct Scope<'a> {
 
 impl Scope<'_> {
     pub fn error(&self, path: &str, message: &str) {
+        if self.report.is_full(Severity::Error) {
+            return;
+        }
         let field = format!("{}{path}", self.prefix);
         if !self.report.is_mistaken(&field) {
             self.report.error(self.node.line_of(path), &field, message);
@@ -113,6 +133,9 @@ impl Scope<'_> {
     }
 
     pub fn warn(&self, path: &str, message: &str) {
+        if self.report.is_full(Severity::Warning) {
+            return;
+        }
         let field = format!("{}{path}", self.prefix);
         self.report.warn(self.node.line_of(path), &field, message);
     }

@@ -10,6 +10,9 @@ use serde::de::{self, Visitor};
 
 use super::decode::Failed;
 
+/// Longer keys than this, in bytes, are no misspelled field.
+const MAX_LENGTH: usize = 64;
+
 /// `did you mean imagePullPolicy?` or `it belongs in spec`, for a key that is none of `fields`.
 pub(super) fn suggestion(key: &str, fields: &[&str]) -> Option<String> {
     if let Some(field) = fields.iter().find(|f| f.eq_ignore_ascii_case(key)) {
@@ -17,6 +20,10 @@ pub(super) fn suggestion(key: &str, fields: &[&str]) -> Option<String> {
     }
     if let Some(place) = place_of(key) {
         return Some(format!("it belongs in {place}"));
+    }
+    // Comparing costs the product of the lengths, and no field is longer.
+    if key.len() > MAX_LENGTH {
+        return None;
     }
     let allowed = (key.len() / 4).max(1);
     fields

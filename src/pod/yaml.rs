@@ -8,14 +8,14 @@
 //!
 //! Invariant: time and memory are bounded by the text's size and [`MAX_WEIGHT`], recursion by [`MAX_DEPTH`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 /// Levels of nesting, aliases expanded.
 const MAX_DEPTH: usize = 100;
 /// Sum over all values of a file, aliases expanded, of [`NODE_WEIGHT`] plus the text's bytes.
-const MAX_WEIGHT: usize = 32 << 20;
+const MAX_WEIGHT: usize = 12 << 20;
 const NODE_WEIGHT: usize = 64;
 /// Problems reported per file; more help nobody.
 const MAX_PROBLEMS: usize = 50;
@@ -285,7 +285,7 @@ impl<'a> Composer<'a> {
     fn mapping(&mut self, depth: usize) -> Step<Value> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut merges = Vec::new();
-        let mut seen = BTreeSet::new();
+        let mut seen = BTreeMap::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
@@ -303,14 +303,11 @@ impl<'a> Composer<'a> {
             let node = self.node(event, span, depth + 1)?;
             if plain && key == "<<" {
                 merges.push(node);
-            } else if seen.insert(key.clone()) {
-                entries.push(Entry { key, line, node });
+            } else if let Some(before) = seen.insert(key.clone(), line) {
+                let message = format!("duplicate key {key:?}, already on line {before}");
+                self.report(problem(line, &message));
             } else {
-                let first = entries.iter().find(|e| e.key == key).map_or(0, |e| e.line);
-                self.report(problem(
-                    line,
-                    &format!("duplicate key {key:?}, first seen on line {first}"),
-                ));
+                entries.push(Entry { key, line, node });
             }
         }
     }
@@ -353,7 +350,7 @@ impl<'a> Composer<'a> {
 }
 
 /// YAML 1.1 `<<`: the keys of other mappings, where not set here.
-fn merge(entries: &mut Vec<Entry>, merges: Vec<Node>, seen: &mut BTreeSet<String>) {
+fn merge(entries: &mut Vec<Entry>, merges: Vec<Node>, seen: &mut BTreeMap<String, u32>) {
     for node in merges {
         let sources = match node.value {
             Value::Sequence(items) => items.into_iter().map(|n| n.value).collect(),
@@ -361,7 +358,8 @@ fn merge(entries: &mut Vec<Entry>, merges: Vec<Node>, seen: &mut BTreeSet<String
         };
         for source in sources {
             if let Value::Mapping(theirs) = source {
-                entries.extend(theirs.into_iter().filter(|e| seen.insert(e.key.clone())));
+                let is_new = |e: &Entry| seen.insert(e.key.clone(), e.line).is_none();
+                entries.extend(theirs.into_iter().filter(is_new));
             }
         }
     }

@@ -59,3 +59,40 @@ fn describe(name: &str, content: &[u8]) -> String {
     }
     out
 }
+
+/// None of these may take long, and none may be quoted at length.
+#[test]
+fn hostile_manifests_end_soon_with_short_remarks() {
+    let head = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: m, image: b}]\n";
+    let long = "x".repeat(4 << 20);
+    let numbered =
+        |count: u32, line: fn(u32) -> String| -> String { (0..count).map(line).collect() };
+    for text in [
+        head.repeat(2)
+            .replace("apiVersion", "---\napiVersion")
+            .repeat(2000),
+        head.replace("Pod", &long),
+        format!("{head}  ? {long}\n  : 1\n"),
+        format!("{head}  hostname: {long}\n"),
+        head.replace("{name: a}", "\n  name: a\n  labels:\n")
+            .replace(
+                "spec:",
+                &format!(
+                    "{}spec:",
+                    numbered(50_000, |i| format!("    /k{i}: \" \"\n"))
+                ),
+            ),
+        head.replace("[{name: m, image: b}]", "\n")
+            + &numbered(20_000, |i| {
+                format!("  - {{name: c{}, ports: [{{containerPort: x}}]}}\n", i / 2)
+            }),
+    ] {
+        let parsed = parse("a.yaml", text.as_bytes(), "node");
+        let size: usize = parsed
+            .diagnostics
+            .iter()
+            .map(|d| d.message.len() + d.field.len())
+            .sum();
+        assert!((1..200_000).contains(&size), "{size}: {}", &text[..100]);
+    }
+}
