@@ -9,6 +9,7 @@
 mod read;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,8 @@ const NOWHERE: DirectoryId = (0, 0);
 struct Known {
     /// Of the content that was read; none when it could not be, or when it may have changed within the clock's tick.
     identity: Option<Identity>,
+    /// Hash of the content that was read, so that a young file is parsed once though it is read at each scan.
+    content: Option<u64>,
     /// The content that was read is bad, or nothing was read yet.
     bad: bool,
     /// The pods of the last good content.
@@ -122,6 +125,11 @@ impl FileSource {
             Err(error) => return Err(format!("{path}: {error}")),
         };
         if metadata.is_file() {
+            if self.files.keys().any(|file| *file != self.path) {
+                return Err(format!(
+                    "{path}: a file where a directory was; its pods are kept until the directory is back"
+                ));
+            }
             return Ok(vec![self.path.clone()]);
         }
         if !metadata.is_dir() {
@@ -199,10 +207,15 @@ impl FileSource {
             }
             Sight::Unreadable(message) => {
                 known.identity = None;
+                known.content = None;
                 known.bad = true;
                 known.diagnostics = vec![remark(Severity::Error, &file, &message)];
             }
+            Sight::Content { bytes, identity } if known.content == Some(hash(&bytes)) => {
+                known.identity = identity;
+            }
             Sight::Content { bytes, identity } => {
+                known.content = Some(hash(&bytes));
                 let ParsedFile { pods, diagnostics } =
                     manifest::parse(&file, &bytes, &self.node_name);
                 known.identity = identity;
@@ -321,6 +334,12 @@ impl Claims {
         }
         claimed
     }
+}
+
+fn hash(content: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(content);
+    hasher.finish()
 }
 
 fn remark(severity: Severity, file: &str, message: &str) -> Diagnostic {

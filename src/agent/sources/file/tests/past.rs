@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{Fixture, held, names, pod, uid};
+use super::{Fixture, held, names, pod, put, uid};
 use crate::agent::sources::FileSource;
 use crate::pod::manifest;
+use crate::sys::remove;
 
 #[test]
 fn a_config_map_volume_is_followed() {
@@ -51,6 +52,22 @@ fn a_single_file_whose_directory_vanished_is_held() {
     f.scan();
     crate::sys::remove::tree(&f.dir()).unwrap();
     assert_eq!(held(&f.settle()), ["default/a-node"]);
+}
+
+#[test]
+fn a_directory_that_became_a_file_holds_everything() {
+    let mut f = Fixture::new();
+    f.put("a.yaml", &pod("a", "x:1"));
+    f.scan();
+    remove::tree(&f.dir()).unwrap();
+    put(&f.dir(), &pod("b", "x:1"));
+    let snapshot = f.settle();
+    assert_eq!(held(&snapshot), ["default/a-node"]);
+    assert!(snapshot.directory_problem.is_some());
+    fs::remove_file(f.dir()).unwrap();
+    fs::create_dir(f.dir()).unwrap();
+    f.put("b.yaml", &pod("b", "x:1"));
+    assert_eq!(names(&f.settle()), ["b-node"]);
 }
 
 #[test]
