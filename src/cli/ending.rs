@@ -23,6 +23,10 @@ const PAUSE: Timespec = Timespec {
     tv_nsec: 10_000_000,
 };
 
+/// Ids of requests.
+const STOP: u64 = 1;
+const SHUTDOWN: u64 = 2;
+
 /// How long containers may take to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
@@ -40,7 +44,8 @@ struct Ending {
     asked: BTreeSet<String>,
 }
 
-/// Ends every pod of the run directory and returns when the last holder is gone.
+/// Ends every pod of the run directory and returns when the last holder is gone. One that cannot be ended does not keep
+/// the others; somebody else may be ending them at the same time.
 pub fn end_all(paths: &Paths, grace: Grace) -> Result<(), CliError> {
     let found = holders::scan(paths);
     let longest = found.iter().map(|f| f.record.pod.grace_s()).max();
@@ -51,6 +56,7 @@ pub fn end_all(paths: &Paths, grace: Grace) -> Result<(), CliError> {
         .saturating_add(limit_ms)
         .saturating_add(margin_ms);
     let mut open = Vec::new();
+    let mut ends = Vec::new();
     for holder in found {
         match HolderConnection::connect(&holder.paths) {
             Ok(connection) => open.push(Ending {
@@ -58,22 +64,22 @@ pub fn end_all(paths: &Paths, grace: Grace) -> Result<(), CliError> {
                 connection,
                 asked: BTreeSet::new(),
             }),
-            Err(_) => bury(&holder, deadline)?,
+            Err(_) => ends.push(bury(&holder, deadline)),
         }
     }
     while !open.is_empty() {
         wait(&open, deadline)?;
         let mut still_open = Vec::new();
         for mut ending in open {
-            if ending.go_on(grace)? {
-                still_open.push(ending);
-            } else {
-                bury(&ending.found, deadline)?;
+            match ending.go_on(grace) {
+                Ok(true) => still_open.push(ending),
+                Ok(false) => ends.push(bury(&ending.found, deadline)),
+                Err(error) => ends.push(Err(error)),
             }
         }
         open = still_open;
     }
-    Ok(())
+    ends.into_iter().collect()
 }
 
 /// Waits until a holder says something.
@@ -112,7 +118,9 @@ impl Ending {
                         return Ok(false);
                     }
                 }
-                Ok((FromHolder::Reply { reply, .. }, _)) => self.hear(&reply),
+                Ok((FromHolder::Reply { id: STOP, reply }, _)) => self.hear(&reply),
+                // Refused when a container has started meanwhile: the next state says so.
+                Ok((FromHolder::Reply { .. }, _)) => {}
                 Ok((FromHolder::ExecExited { .. }, _)) => {}
                 Err(error) if error.would_block() => return Ok(true),
                 Err(ClientError::Closed | ClientError::Transport(_)) => return Ok(false),
@@ -136,12 +144,12 @@ impl Ending {
             .filter(|c| holders::is_running(c))
             .collect();
         if running.is_empty() {
-            return self.ask(Request::Shutdown);
+            return self.ask(SHUTDOWN, Request::Shutdown);
         }
         for container in running {
             if self.asked.insert(container.id.clone()) {
                 let request = self.stop(container, grace);
-                if !self.ask(request)? {
+                if !self.ask(STOP, request)? {
                     return Ok(false);
                 }
             }
@@ -163,8 +171,8 @@ impl Ending {
     }
 
     /// False when the holder has gone meanwhile.
-    fn ask(&self, request: Request) -> Result<bool, CliError> {
-        match self.connection.send(&ToHolder { id: 1, request }, &[]) {
+    fn ask(&self, id: u64, request: Request) -> Result<bool, CliError> {
+        match self.connection.send(&ToHolder { id, request }, &[]) {
             Ok(()) => Ok(true),
             Err(ClientError::Transport(_) | ClientError::Closed) => Ok(false),
             Err(error) => Err(error.into()),

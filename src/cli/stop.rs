@@ -1,11 +1,16 @@
 //! `vetch stop --all`: ends all pods, then the agent.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use super::ending::{self, Grace};
 use super::{CliError, Reach, holders, output};
 use crate::api::client::{Client, ClientError};
 use crate::config::Paths;
+
+/// How often a dying agent is asked.
+const ATTEMPTS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// End all pods with their grace, then the agent
 #[derive(Debug, clap::Args)]
@@ -25,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let paths = args.reach.paths();
     let client = Client::new(&paths);
-    match client.stop() {
+    match ask(&client) {
         Ok(()) => watch(&client),
         Err(ClientError::NoAgent { .. }) => tell_of_emptiness(&paths),
         Err(error) => return Err(error.into()),
@@ -42,6 +47,17 @@ fn tell_of_emptiness(paths: &Paths) {
             paths.run_dir.display()
         ));
     }
+}
+
+/// Asks again if the agent dies before it has answered: soon there is none, or a new one.
+fn ask(client: &Client) -> Result<(), ClientError> {
+    for _ in 0..ATTEMPTS {
+        match client.stop() {
+            Err(ClientError::Talk { .. }) => std::thread::sleep(PAUSE),
+            outcome @ (Ok(()) | Err(_)) => return outcome,
+        }
+    }
+    client.stop()
 }
 
 /// Returns when the agent no longer answers: it is done, or dead.

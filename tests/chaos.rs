@@ -1,0 +1,217 @@
+//! What hostile or unlucky users do: kill anything at any moment, stop everything several times at once, fill the
+//! manifest directory with rubbish. `VETCH_TEST_FULL=1` goes on for longer.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "test code outside #[test] functions"
+)]
+
+#[expect(dead_code, reason = "the harness has more than is needed here")]
+mod support {
+    pub mod agent;
+    pub mod images;
+}
+
+use std::process::{Child, Command, Stdio};
+
+use support::agent::{TestAgent, can_run, container, wait_for};
+
+const SLEEP: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
+
+fn manifest(name: &str, script: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, {script:?}]
+"
+    )
+}
+
+fn rounds(fast: u32, full: u32) -> u32 {
+    match std::env::var_os("VETCH_TEST_FULL") {
+        Some(_) => full,
+        None => fast,
+    }
+}
+
+/// Numbers that differ from run to run; a failure prints where they began.
+struct Chance(u64);
+
+impl Chance {
+    fn new() -> Self {
+        let seed = vetch::sys::clock::now().boot_ms | 1;
+        println!("chance begins at {seed}");
+        Self(seed)
+    }
+
+    /// Below `limit`.
+    fn next(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+
+    fn pause(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(self.next(200)));
+    }
+}
+
+fn stop(agent: &TestAgent) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .args(["stop", "--all", "--run-dir"])
+        .arg(&agent.paths.run_dir)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn assert_nothing_is_left(agent: &TestAgent) {
+    assert!(agent.container_pids().is_empty());
+    let holders = std::fs::read_dir(agent.paths.holders()).unwrap();
+    assert_eq!(holders.count(), 0);
+}
+
+/// Runs what is wanted, once.
+fn is_settled(agent: &TestAgent, name: &str, word: &str) -> Option<()> {
+    let mut pods = agent.client().pods().ok()?;
+    pods.retain(|pod| pod.metadata.name.as_deref() == Some(&format!("{name}-box")));
+    let [pod] = pods.as_slice() else { return None };
+    let is_running = container(pod)?.state.as_ref()?.running.is_some();
+    let spec = serde_json::to_string(&pod.spec).unwrap();
+    (is_running && spec.contains(word)).then_some(())
+}
+
+#[test]
+fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
+    if !can_run() {
+        return;
+    }
+    let mut chance = Chance::new();
+    let mut agent = TestAgent::start();
+    let names = ["a", "b", "c", "d"];
+    for round in 0..rounds(20, 400) {
+        let name = names[usize::try_from(chance.next(4)).unwrap()];
+        let file = format!("{name}.yaml");
+        match chance.next(10) {
+            0..5 => {
+                let ends = ["sleep 1000", SLEEP, "exit 1", "exit 0"];
+                let end = ends[usize::try_from(chance.next(4)).unwrap()];
+                agent.put(&file, &manifest(name, &format!("echo {round}; {end}")));
+            }
+            5 if agent.manifests.join(&file).exists() => agent.remove(&file),
+            5..8 => {
+                agent.kill();
+                chance.pause();
+                agent.spawn();
+            }
+            _ => agent.kill_holders(),
+        }
+        chance.pause();
+    }
+    for name in names {
+        let script = format!("echo last; {SLEEP}");
+        agent.put(&format!("{name}.yaml"), &manifest(name, &script));
+    }
+    for name in names {
+        wait_for("the last edit runs", || {
+            is_settled(&agent, name, "echo last")
+        });
+    }
+    for name in names {
+        agent.remove(&format!("{name}.yaml"));
+    }
+    agent.wait_for_no_pods();
+    assert_nothing_is_left(&agent);
+}
+
+#[test]
+fn several_stops_at_once_with_or_without_an_agent_leave_nothing() {
+    if !can_run() {
+        return;
+    }
+    let mut chance = Chance::new();
+    let mut agent = TestAgent::start();
+    for name in ["a", "b", "c", "d", "e"] {
+        agent.put(&format!("{name}.yaml"), &manifest(name, SLEEP));
+    }
+    for round in 0..rounds(4, 40) {
+        chance.pause();
+        let mut stops: Vec<Child> = (0..3).map(|_| stop(&agent)).collect();
+        if round % 2 == 0 {
+            agent.kill();
+        }
+        for stop in &mut stops {
+            assert!(stop.wait().unwrap().success());
+        }
+        if round % 2 == 1 {
+            assert_eq!(agent.wait_for_end(), Some(0));
+        }
+        assert_nothing_is_left(&agent);
+        agent.spawn();
+    }
+}
+
+#[test]
+fn rubbish_in_the_directory_delays_nobody() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let many = |text: &str, count: usize| text.repeat(count);
+    let keys = |range: &mut dyn Iterator<Item = u32>| -> String {
+        range.map(|i| format!("k{i}:\n")).collect()
+    };
+    let laughs: String = (1..20).fold("a0: &a0 [ha, ha]\n".to_owned(), |text, i| {
+        let last = i - 1;
+        format!("{text}a{i}: &a{i} [*a{last}, *a{last}, *a{last}, *a{last}]\n")
+    });
+    let rubbish = [
+        many("[", 100_000),
+        many("- ", 100_000),
+        many("x", 10 << 20),
+        many("\0", 1 << 20),
+        many("---\n", 100_000),
+        many(&format!("---\n{}", manifest("x", SLEEP)), 5000),
+        keys(&mut (0..100_000)) + &keys(&mut (0..100_000).rev()),
+        laughs,
+        "a: *b".to_owned(),
+        "kind: [".to_owned(),
+        String::new(),
+    ];
+    for (index, text) in rubbish.iter().enumerate() {
+        agent.put(&format!("bad{index}.yaml"), text);
+    }
+    let bad = agent.manifests.join("bad-fifo.yaml");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &bad,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("/dev/zero", agent.manifests.join("bad-zero.yaml")).unwrap();
+    std::os::unix::fs::symlink("bad-loop", agent.manifests.join("bad-loop")).unwrap();
+    std::fs::create_dir(agent.manifests.join("bad-dir.yaml")).unwrap();
+    let good = rounds(3, 180);
+    for index in 0..good {
+        let name = format!("ok{index}");
+        agent.put(&format!("{name}.yaml"), &manifest(&name, SLEEP));
+    }
+    for index in 0..good {
+        agent.wait_until_running(&format!("ok{index}"));
+    }
+    let status = agent.client().status().unwrap();
+    let remarked = status.files.iter().filter(|f| !f.diagnostics.is_empty());
+    assert_eq!(remarked.count(), rubbish.len() + 4);
+}
