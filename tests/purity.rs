@@ -115,6 +115,24 @@ fn uses(code: &str) -> Vec<&str> {
         .collect()
 }
 
+/// Invariants 1 and 2: the agent never forks without exec, and its loop owns the state alone.
+#[test]
+fn only_holders_fork_and_nobody_shares_state() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    for file in sources(&root) {
+        let text = fs::read_to_string(&file).unwrap();
+        let file = file.strip_prefix(&root).unwrap();
+        let may_fork = file.starts_with("holder") || file == Path::new("sys/process.rs");
+        for word in ["process::fork(", "libc::fork", "Arc<", "Mutex<", "RwLock<"] {
+            if text.contains(word) && !(may_fork && word.contains("fork")) {
+                found.push(format!("{}: {word}", file.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn every_room_is_on_the_map() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
