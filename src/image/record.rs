@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -151,11 +151,16 @@ pub fn remove(path: &Path) -> Result<(), StoreError> {
     crate::sys::remove::file(path).map_err(|e| StoreError::io("remove", path, e))
 }
 
-/// With its parents; nobody but root may look inside.
+/// With its parents; nobody but root may look inside, whoever made it before: images hold set-user-ID programs.
 pub fn create_private_dir(path: &Path) -> Result<(), StoreError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|e| StoreError::io("create", path, e))
+    let create = || {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let mut permissions = std::fs::metadata(path)?.permissions();
+        if permissions.mode() & 0o077 != 0 {
+            permissions.set_mode(0o700);
+            std::fs::set_permissions(path, permissions)?;
+        }
+        Ok(())
+    };
+    create().map_err(|e: io::Error| StoreError::io("create", path, e))
 }

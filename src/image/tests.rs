@@ -303,3 +303,15 @@ fn a_damaged_record_hides_its_image_only_and_is_healed_by_importing_again() {
     assert_eq!(report.images[0].new_layers, 0, "its layer was kept");
     assert_eq!(place.id("a"), Some(id.to_string()));
 }
+
+#[test]
+fn the_store_is_roots_alone_whoever_made_its_directory() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("images");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    Store::open(&dir).unwrap();
+    let mode = std::fs::metadata(&dir).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700);
+}
