@@ -31,8 +31,11 @@ enum Phase {
     Idle,
     /// A child is to be started. → `Running` by [`Imports::start`].
     Wanted,
-    /// A child runs. → `Idle` or, when there was a change meanwhile, `Wanted`, by [`Imports::finished`].
+    /// A child runs. → `Overtaken` by [`Imports::look`]; → `Idle` or, when there was a change meanwhile, `Wanted`, by
+    /// [`Imports::finished`].
     Running,
+    /// A child runs, and something was heard since it started. → as `Running`.
+    Overtaken,
 }
 
 impl Imports {
@@ -47,8 +50,10 @@ impl Imports {
 
     /// Compares the directory with what the last child found.
     pub fn look(&mut self) {
-        if self.phase == Phase::Idle && prints(&self.dir) != self.done {
-            self.phase = Phase::Wanted;
+        match self.phase {
+            Phase::Idle if prints(&self.dir) != self.done => self.phase = Phase::Wanted,
+            Phase::Running => self.phase = Phase::Overtaken,
+            Phase::Idle | Phase::Wanted | Phase::Overtaken => {}
         }
     }
 
@@ -62,10 +67,15 @@ impl Imports {
         true
     }
 
-    /// The child ended.
-    pub fn finished(&mut self) {
-        self.phase = Phase::Idle;
-        self.look();
+    /// The child ended. False when its failure says nothing, since a file was still being written; the end of that, or
+    /// the next rescan, starts another child. Starting it at once would mean one after the other for all of a slow copy.
+    pub fn finished<E>(&mut self, outcome: &Result<(), E>) -> bool {
+        let is_settled = outcome.is_ok() || prints(&self.dir) == self.done;
+        let is_overtaken = std::mem::replace(&mut self.phase, Phase::Idle) == Phase::Overtaken;
+        if is_settled || is_overtaken {
+            self.look();
+        }
+        is_settled
     }
 }
 

@@ -169,15 +169,16 @@ impl Agent {
     }
 
     fn imported(&mut self, outcome: Result<(), String>) {
+        let is_settled = self.imports.finished(&outcome);
         match outcome {
             Ok(()) => self.conditions.clear(&About::Import),
+            Err(_) if !is_settled => {}
             Err(why) => {
                 let dir = self.config.paths.images_import();
                 let text = format!("import from {}: {why}", dir.display());
                 self.conditions.set(About::Import, text);
             }
         }
-        self.imports.finished();
         self.images.clear();
     }
 
