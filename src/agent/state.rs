@@ -209,7 +209,15 @@ impl Agent {
     }
 
     fn holder_state(&mut self, id: &SandboxId, state: Box<HolderState>) {
-        let trouble = state.log_trouble.clone();
+        let lost_lines = state
+            .log_trouble
+            .iter()
+            .map(|t| format!("log lines are lost: {t}"));
+        let no_record = state
+            .record_trouble
+            .iter()
+            .map(|t| format!("its holder's record is old: {t}"));
+        let troubles: Vec<_> = lost_lines.chain(no_record).collect();
         let Some(holding) = self.holding(id) else {
             return;
         };
@@ -219,13 +227,12 @@ impl Agent {
             self.start_problems.remove(&(id.uid.clone(), container));
         }
         let about = About::Pod(id.uid.to_string());
-        match trouble {
-            Some(trouble) => {
-                let pod = self.pod_label(&id.uid);
-                self.conditions
-                    .set(about, format!("pod {pod}: log lines are lost: {trouble}"));
-            }
-            None => self.conditions.clear(&about),
+        if troubles.is_empty() {
+            self.conditions.clear(&about);
+        } else {
+            let pod = self.pod_label(&id.uid);
+            let text = format!("pod {pod}: {}", troubles.join("; "));
+            self.conditions.set(about, text);
         }
     }
 

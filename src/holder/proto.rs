@@ -67,6 +67,9 @@ pub struct HolderState {
     /// Set while log lines are being dropped (disk full, …): what failed, in words.
     #[serde(default)]
     pub log_trouble: Option<String>,
+    /// Set while `state.json` cannot be written (run directory full, …): the next agent would read an old one.
+    #[serde(default)]
+    pub record_trouble: Option<String>,
 }
 
 /// One container instance.

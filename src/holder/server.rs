@@ -49,6 +49,7 @@ pub(super) struct Holder {
     child_exits: OwnedFd,
     buffer: Vec<u8>,
     log_trouble: Option<String>,
+    record_trouble: Option<String>,
 }
 
 /// What a polled descriptor is.
@@ -89,6 +90,7 @@ impl Holder {
             child_exits,
             buffer: vec![0; BUFFER],
             log_trouble: None,
+            record_trouble: None,
         })
     }
 
@@ -315,6 +317,7 @@ impl Holder {
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
             creating: self.jobs.iter().filter_map(Job::creates).collect(),
             log_trouble: self.log_trouble.clone(),
+            record_trouble: self.record_trouble.clone(),
         }
     }
 
@@ -322,10 +325,10 @@ impl Holder {
     pub(super) fn publish(&mut self) {
         if self.changed {
             self.changed = false;
-            if let Err(e) = self.write_state() {
-                // The agent's copy comes over the socket; the file is for the next agent.
-                self.log_trouble = Some(format!("write {}: {e}", self.paths.state().display()));
-            }
+            // The agent's copy comes over the socket; the file is for the next agent.
+            let failure = self.write_state().err();
+            self.record_trouble =
+                failure.map(|e| format!("write {}: {e}", self.paths.state().display()));
             for connection in self.connections.values_mut() {
                 connection.state_due = true;
             }

@@ -77,6 +77,7 @@ fn state(ids: &[&str]) -> Box<HolderState> {
             .collect(),
         creating: [].into(),
         log_trouble: None,
+        record_trouble: None,
     })
 }
 

@@ -34,6 +34,7 @@ fn state(messages: &[&str]) -> HolderState {
         containers: messages.iter().map(container).collect(),
         creating: [].into(),
         log_trouble: None,
+        record_trouble: None,
     }
 }
 
