@@ -233,13 +233,14 @@ impl TestAgent {
         std::fs::write(self.paths.boot_id(), "another boot").unwrap();
     }
 
-    /// SIGKILL to every holder; returns when they are dead.
+    /// SIGKILL to every holder; returns when they are dead. The agent, if it runs, makes new ones meanwhile.
     pub fn kill_holders(&self) {
         let cgroups = Cgroups::discover().unwrap();
         let holders = format!("{}/holders", self.cgroup_root);
+        let killed = cgroups.pids(&holders);
         cgroups.kill(&holders);
         wait_for("the holders are dead", || {
-            (!cgroups.is_populated(&holders)).then_some(())
+            cgroups.pids(&holders).is_disjoint(&killed).then_some(())
         });
     }
 

@@ -151,8 +151,8 @@ impl<'a> Reading<'a> {
         self.printer.flush()?;
         // Asked first: what was written before the end is then seen by the reading that follows.
         let is_running = changes.is_still_running(is_running);
-        let newer = newer_than(self.place, current.segment.inode)
-            .map_err(|error| self.cannot_read(error))?;
+        let newer =
+            newer_than(self.place, &current.segment).map_err(|error| self.cannot_read(error))?;
         // What was written before the rotation, or the end, after we last read.
         self.read_to_end(current)?;
         if !newer.is_empty() {

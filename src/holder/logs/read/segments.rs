@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::super::compress::noted_inode;
 use super::super::files::Place;
+use super::super::names::Turn;
 
 /// The writer rotates at most a few times in this many attempts.
 const ATTEMPTS: u32 = 100;
@@ -24,8 +25,11 @@ pub struct Segment {
     pub size: u64,
     /// Last written.
     pub modified: Timestamp,
-    /// Of the file as it was written; a compressed file notes it. Not used again while we hold the file open.
-    pub inode: u64,
+    /// Its place, if it was rotated when it was opened; none while it is live.
+    turn: Option<Turn>,
+    /// Of the file as it was written; a compressed file notes it. While we hold a file open as it was written, no newer
+    /// one has its inode; an older, compressed one may note the same.
+    inode: u64,
 }
 
 /// How a segment is stored.
@@ -46,7 +50,7 @@ pub enum Source {
 }
 
 impl Segment {
-    fn open(path: &Path, form: Form) -> io::Result<Self> {
+    fn open(path: &Path, form: Form, turn: Option<Turn>) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         let inode = match form {
@@ -61,6 +65,7 @@ impl Segment {
             form,
             size: metadata.size(),
             modified: Timestamp::try_from(metadata.modified()?).unwrap_or(Timestamp::MAX),
+            turn,
             inode,
             file,
         })
@@ -125,7 +130,7 @@ enum Snapshot {
 }
 
 fn try_snapshot(place: &Place) -> io::Result<Snapshot> {
-    let live = match Segment::open(&place.live, Form::Plain) {
+    let live = match Segment::open(&place.live, Form::Plain, None) {
         Ok(live) => Some(live),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -137,7 +142,7 @@ fn try_snapshot(place: &Place) -> io::Result<Snapshot> {
         } else {
             Form::Plain
         };
-        segments.push(Segment::open(&rotated.path, form)?);
+        segments.push(Segment::open(&rotated.path, form, Some(rotated.turn))?);
     }
     match live {
         Some(live) if inode_of(&place.live)? == Some(live.inode) => {
@@ -148,16 +153,21 @@ fn try_snapshot(place: &Place) -> io::Result<Snapshot> {
     }
 }
 
-/// The segments that follow the one with this inode, which the caller holds open: none while it is live. If it is gone
-/// already, all that are left: the oldest files go first, so they are all newer.
-pub fn newer_than(place: &Place, inode: u64) -> io::Result<Vec<Segment>> {
+/// The segments that follow one which the caller holds open: none while it is live. If it is gone already, all that are
+/// left: the oldest files go first, so they are all newer.
+pub fn newer_than(place: &Place, current: &Segment) -> io::Result<Vec<Segment>> {
     let live = inode_of(&place.live)?;
-    if live.is_none() || live == Some(inode) {
+    if live.is_none() || (current.turn.is_none() && live == Some(current.inode)) {
         return Ok(Vec::new());
     }
     let mut segments = snapshot(place)?;
-    if let Some(at) = segments.iter().position(|it| it.inode == inode) {
-        segments.drain(..=at);
+    match &current.turn {
+        Some(turn) => segments.retain(|it| it.turn.as_ref().is_none_or(|other| other > turn)),
+        None => {
+            if let Some(at) = segments.iter().rposition(|it| it.inode == current.inode) {
+                segments.drain(..=at);
+            }
+        }
     }
     Ok(segments)
 }

@@ -70,6 +70,25 @@ struct Walk {
     looked_back: usize,
 }
 
+/// What the walk needs to know of an entry.
+#[derive(Debug)]
+struct Passed {
+    stream: Stream,
+    tag: Tag,
+    /// Bytes of its text.
+    length: usize,
+}
+
+impl From<&Entry<'_>> for Passed {
+    fn from(entry: &Entry<'_>) -> Self {
+        Self {
+            stream: entry.stream,
+            tag: entry.tag,
+            length: entry.text.len(),
+        }
+    }
+}
+
 /// Whether the beginning of a stream's first wanted line was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head {
@@ -99,7 +118,7 @@ impl Walk {
                 || (self.stdout != Head::Open && self.stderr != Head::Open))
     }
 
-    fn entry(&mut self, entry: &Entry<'_>) {
+    fn entry(&mut self, entry: &Passed) {
         if self.only.is_some_and(|only| only != entry.stream) {
             return;
         }
@@ -114,7 +133,7 @@ impl Walk {
             *head = Head::Found;
         }
         if is_looking_back {
-            self.looked_back += entry.text.len();
+            self.looked_back += entry.length;
         }
         if entry.tag == Tag::Full {
             self.counted += 1;
@@ -126,7 +145,7 @@ impl Walk {
         let mut reached = 0;
         lines_backwards(file, size, |offset, line| {
             if let Some(entry) = parse(line) {
-                self.entry(&entry);
+                self.entry(&Passed::from(&entry));
             }
             if self.is_done() {
                 reached = offset;
@@ -137,21 +156,19 @@ impl Walk {
         Ok(reached)
     }
 
-    /// A compressed segment cannot be read backwards: all of it counts.
+    /// A compressed segment cannot be read backwards: all of it counts, gone through from its end once it is read.
     fn count_all(&mut self, segment: &Segment) -> io::Result<()> {
         debug_assert_eq!(segment.form(), Form::Compressed);
         let mut lines = Lines::new(segment.source(0, u64::MAX)?);
-        loop {
-            match lines.next_line() {
-                Ok(Some(line)) => {
-                    if let Some(entry) = parse(line) {
-                        self.entry(&entry);
-                    }
-                }
-                // A damaged file ends where the damage begins, here as in reading.
-                Ok(None) | Err(_) => return Ok(()),
-            }
+        let mut passed = Vec::new();
+        // A damaged file ends where the damage begins, here as in reading.
+        while let Ok(Some(line)) = lines.next_line() {
+            passed.extend(parse(line).as_ref().map(Passed::from));
         }
+        for entry in passed.iter().rev() {
+            self.entry(entry);
+        }
+        Ok(())
     }
 }
 

@@ -241,7 +241,7 @@ fn a_follower_knows_its_file_again_when_it_was_compressed() {
     let place = Place::new(&files.live()).unwrap();
     let live = files.write("0.log", &entries(&["o F 1"; 20]));
     let held = segments::snapshot(&place).unwrap().pop().unwrap();
-    assert!(segments::newer_than(&place, held.inode).unwrap().is_empty());
+    assert!(segments::newer_than(&place, &held).unwrap().is_empty());
     let rotated = files.root.path().join("0.log.20260102-030400");
     fs::rename(live, &rotated).unwrap();
     compress(&rotated).unwrap();
@@ -253,10 +253,39 @@ fn a_follower_knows_its_file_again_when_it_was_compressed() {
     fs::remove_file(&rotated).unwrap();
     files.write("0.log.20260102-030401", &entries(&["o F 2"]));
     files.write("0.log", &entries(&["o F 3"]));
-    assert_eq!(segments::newer_than(&place, held.inode).unwrap().len(), 2);
+    assert_eq!(segments::newer_than(&place, &held).unwrap().len(), 2);
     // Gone altogether: what is left is newer.
     fs::remove_file(with_suffix(&rotated, ".gz")).unwrap();
-    assert_eq!(segments::newer_than(&place, held.inode).unwrap().len(), 2);
+    assert_eq!(segments::newer_than(&place, &held).unwrap().len(), 2);
+}
+
+/// File systems use inodes again: an older file, compressed and removed, had the one of the file that is read now.
+#[test]
+fn a_follower_takes_no_older_file_for_its_own() {
+    let files = Files::new();
+    let place = Place::new(&files.live()).unwrap();
+    let live = files.write("0.log", &entries(&["o F 1"; 20]));
+    let held = segments::snapshot(&place).unwrap().pop().unwrap();
+    compress(&live).unwrap();
+    let older = files.root.path().join("0.log.20260102-030400.gz");
+    fs::rename(with_suffix(&live, COMPRESSION_DONE), older).unwrap();
+    files.write("0.log.20260102-030401", &entries(&["o F 2"]));
+    fs::rename(live, files.root.path().join("0.log.20260102-030402")).unwrap();
+    files.write("0.log", &entries(&["o F 3"]));
+    assert_eq!(segments::newer_than(&place, &held).unwrap().len(), 1);
+}
+
+/// A file that was rotated already when it was opened is known by its name, whatever inode the live one has.
+#[test]
+fn a_follower_knows_a_rotated_file_by_its_name() {
+    let files = Files::new();
+    let place = Place::new(&files.live()).unwrap();
+    let live = files.write("0.log", &entries(&["o F 2"; 20]));
+    compress(&live).unwrap();
+    let rotated = files.root.path().join("0.log.20260102-030400.gz");
+    fs::rename(with_suffix(&live, COMPRESSION_DONE), rotated).unwrap();
+    let held = segments::snapshot(&place).unwrap().swap_remove(0);
+    assert_eq!(segments::newer_than(&place, &held).unwrap().len(), 1);
 }
 
 #[test]
@@ -284,6 +313,17 @@ fn a_closed_output_ends_the_reading() {
     assert!(
         matches!(result, Err(ReadError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
     );
+}
+
+/// The line of one stream began before the last line of the other: also where the file can only be read forwards.
+#[test]
+fn a_tail_in_a_compressed_file_begins_with_its_line() {
+    let files = Files::new();
+    files.write("0.log.20260102-030400", &entries(&["e P 0,"]));
+    let rest = entries(&["e P 1,", "o F 2", "o F 3", "e F 4"]);
+    files.write_compressed("0.log.20260102-030401", &rest);
+    files.write("0.log", "");
+    assert_eq!(files.read(&tail(1)), "0,1,4\n");
 }
 
 proptest! {
