@@ -2,15 +2,16 @@
 //! is of.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::sandboxes::is_running;
 use super::store::{self, WriteError};
 use crate::config::{Config, HolderPaths, Paths};
 use crate::holder::proto::{HolderState, ProcessId};
-use crate::sys::remove;
+use crate::sys::{clock, process, remove};
 
 #[cfg(test)]
 mod tests;
@@ -161,6 +162,16 @@ pub struct Lock {
     _file: File,
 }
 
+/// A child that an agent was just starting when it was killed holds the agent's lock until its exec.
+const LOCK_LINGERS_MS: u64 = 2000;
+const LOCK_RETRY: Duration = Duration::from_millis(5);
+
+/// Whether the writer of a lock file lives.
+fn owner_lives(pid: &str) -> bool {
+    let owner = pid.parse().ok().and_then(|pid| process::of(pid).ok());
+    owner.is_some_and(process::is_alive)
+}
+
 /// Takes the lock of the root directory and writes our pid into it.
 pub fn lock(paths: &Paths) -> Result<Lock, StartError> {
     let path = paths.lock();
@@ -176,21 +187,28 @@ pub fn lock(paths: &Paths) -> Result<Lock, StartError> {
         .mode(0o600)
         .open(&path)
         .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).map_err(failed)?;
+    let give_up_at = clock::now().boot_ms + LOCK_LINGERS_MS;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let mut pid = String::new();
+        file.rewind().map_err(failed)?;
+        file.read_to_string(&mut pid).map_err(failed)?;
+        if owner_lives(pid.trim()) || clock::now().boot_ms >= give_up_at {
             return Err(StartError::AlreadyRunning {
                 pid: pid.trim().to_owned(),
                 root_dir: paths.root_dir.clone(),
             });
         }
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
+        std::thread::sleep(LOCK_RETRY);
     }
     // A full disk must not keep pods from running; only the pid in another agent's complaint is lost.
     let _ = file
-        .set_len(0)
+        .rewind()
+        .and_then(|()| file.set_len(0))
         .and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(Lock { _file: file })
 }

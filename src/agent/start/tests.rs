@@ -40,6 +40,24 @@ fn overlay_is_told_from_lookalikes() {
     assert!(!knows_overlay("nodev\toverlayish\nnodev\ttmpfs\n"));
 }
 
+/// A child of a killed agent keeps its lock until it execs.
+#[test]
+fn the_lock_of_a_dead_agent_is_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    let paths = paths(root.path());
+    std::fs::create_dir_all(&paths.root_dir).unwrap();
+    let lingering = lock(&paths).unwrap();
+    // No process has this pid: it is above any pid_max.
+    std::fs::write(paths.lock(), "2147483647\n").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            drop(lingering);
+        });
+        lock(&paths).unwrap();
+    });
+}
+
 #[test]
 fn a_second_lock_names_the_first_ones_pid() {
     let dir = tempfile::tempdir().unwrap();
