@@ -48,7 +48,8 @@ fn the_lock_of_a_dead_agent_is_waited_for() {
     std::fs::create_dir_all(&paths.root_dir).unwrap();
     let lingering = lock(&paths).unwrap();
     // No process has this pid: it is above any pid_max.
-    std::fs::write(paths.lock(), "2147483647\n").unwrap();
+    let mut file = File::options().write(true).open(paths.lock()).unwrap();
+    file.write_all(b"2147483647\n").unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(50));
