@@ -237,6 +237,68 @@ fn a_pod_is_found_under_every_name_and_what_is_not_there_is_said() {
 }
 
 #[test]
+fn an_exec_that_cannot_be_executed_says_so_by_its_code() {
+    if !can_run() {
+        return;
+    }
+    let agent = odd_agent();
+    let exec = |command: &[&str]| {
+        let args = [&["exec", "odd", "-c", "first", "--"], command].concat();
+        answer(&agent, &args)
+    };
+    for (command, code, message) in [
+        (
+            "nosuch",
+            127,
+            "\"nosuch\": executable file not found in $PATH",
+        ),
+        (
+            "/bin/nosuch",
+            127,
+            "\"/bin/nosuch\": no such file or directory",
+        ),
+        ("/etc/passwd", 126, "\"/etc/passwd\": permission denied"),
+    ] {
+        let (found, stdout, stderr) = exec(&[command]);
+        assert_eq!((found, stdout.as_str()), (code, ""), "{command}: {stderr}");
+        assert_eq!(stderr, format!("vetch: exec: {message}\n"));
+    }
+    // The command's own codes are passed on, whatever they mean.
+    assert_eq!(
+        exec(&["sh", "-c", "exit 126"]),
+        (126, String::new(), String::new())
+    );
+}
+
+#[test]
+fn an_exec_whose_output_is_lost_has_failed() {
+    if !can_run() {
+        return;
+    }
+    let agent = odd_agent();
+    let exec = |script: &str| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
+        command
+            .args(["exec", "odd", "-c", "first", "--run-dir"])
+            .arg(&agent.paths.run_dir)
+            .args(["--", "sh", "-c", script])
+            .stdout(full.expect("open /dev/full"));
+        let output = command.output().expect("start vetch");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    // `yes` ends only because nobody takes its output.
+    for script in ["echo lost", "yes"] {
+        let (code, said) = exec(script);
+        assert_eq!(code, Some(1), "{script}: {said}");
+        let expected = "vetch: write the output: No space left on device (os error 28)\n";
+        assert!(said.ends_with(expected), "{script}: {said}");
+    }
+    assert_eq!(exec("exit 3"), (Some(3), String::new()));
+}
+
+#[test]
 fn images_are_imported_listed_pinned_and_removed() {
     if !can_run() {
         return;

@@ -198,7 +198,7 @@ impl Holding {
                 let container = container.clone();
                 let failure = match kind {
                     // The state has (or will have) the exited instance.
-                    FailureKind::Start => return None,
+                    FailureKind::Start | FailureKind::NotFound => return None,
                     FailureKind::Create | FailureKind::Refused => CreateFailure {
                         container,
                         reason: "CreateContainerError",

@@ -73,6 +73,14 @@ pub enum CliError {
     /// Reading a log.
     #[error(transparent)]
     Log(#[from] crate::holder::logs::read::ReadError),
+    /// The command of an exec cannot be executed.
+    #[error("{message}")]
+    NotExecuted {
+        /// Exit code that a shell has for it.
+        code: u8,
+        /// Why.
+        message: String,
+    },
     /// No such pod, container, …
     #[error("{0}")]
     NotFound(String),
@@ -97,6 +105,7 @@ impl CliError {
             Self::Usage(_) => ExitCode::from(super::EXIT_USAGE),
             // `vetch logs -f web | head` ends quietly and well.
             Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::NotExecuted { code, .. } => ExitCode::from(*code),
             Self::Output(_)
             | Self::Io { .. }
             | Self::Config(_)

@@ -24,11 +24,15 @@ use super::{CliError, Reach, holders, output};
 use crate::api::client::Client;
 use crate::config::HolderPaths;
 use crate::holder::client::HolderConnection;
-use crate::holder::proto::{ExecCommand, FromHolder, Reply, Request, ToHolder};
+use crate::holder::proto::{ExecCommand, FailureKind, FromHolder, Reply, Request, ToHolder};
 use crate::sys::signals;
 
 /// Chooses the container that a command without `-c` means, as kubectl does.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+/// The program exists and cannot be executed.
+const EXIT_NOT_EXECUTABLE: u8 = 126;
+/// There is no such program.
+const EXIT_NOT_FOUND: u8 = 127;
 
 /// Run a command in a running container
 #[derive(Debug, clap::Args)]
@@ -155,11 +159,9 @@ fn start(
         let (message, fds) = connection.recv()?;
         match message {
             FromHolder::Reply {
-                reply: Reply::Failed { message, .. },
+                reply: Reply::Failed { kind, message },
                 ..
-            } => {
-                return Err(CliError::NotFound(message));
-            }
+            } => return Err(refusal(kind, message)),
             FromHolder::Reply {
                 reply: Reply::Started { .. },
                 ..
@@ -173,6 +175,16 @@ fn start(
             | FromHolder::ExecExited { .. } => {}
         }
     }
+}
+
+/// A program that cannot be executed gives the code that shells, docker and kubectl give.
+fn refusal(kind: FailureKind, message: String) -> CliError {
+    let code = match kind {
+        FailureKind::NotFound => EXIT_NOT_FOUND,
+        FailureKind::Start => EXIT_NOT_EXECUTABLE,
+        FailureKind::Create | FailureKind::Refused => return CliError::NotFound(message),
+    };
+    CliError::NotExecuted { code, message }
 }
 
 fn with_pipes(

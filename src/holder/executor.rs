@@ -15,7 +15,7 @@ use libcontainer::workload::{
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::proto::{Confinement, Seccomp};
+use super::proto::{Confinement, FailureKind, Seccomp};
 use super::report::{Line, Report};
 use crate::oci::seccomp::{self, Instruction};
 use crate::sys;
@@ -62,14 +62,15 @@ impl Executor for ExactExecutor {
     }
 
     fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
-        let message = match spec.process() {
+        let start = |message| (FailureKind::Start, message);
+        let (kind, message) = match spec.process() {
             Some(process) => match self.confine(process.user().uid()) {
                 Ok(()) => run(process),
-                Err(e) => format!("confine the process: {}", plain(&e)),
+                Err(e) => start(format!("confine the process: {}", plain(&e))),
             },
-            None => "no process in the specification".to_owned(),
+            None => start("no process in the specification".to_owned()),
         };
-        self.line.tell(&Report::ExecFailed(message.clone()));
+        self.line.tell(&Report::ExecFailed(kind, message.clone()));
         Err(ExecutorError::Other(message))
     }
 }
@@ -125,14 +126,16 @@ fn capability_set(names: &[String]) -> CapabilitySet {
 }
 
 /// Executes the program; returns only to say why that failed.
-fn run(process: &Process) -> String {
+fn run(process: &Process) -> (FailureKind, String) {
     let args = process.args().as_deref().unwrap_or_default();
     let env = process.env().as_deref().unwrap_or_default();
+    let failed = |kind, name: &str, why: &str| (kind, format!("exec: {name:?}: {why}"));
     let Some(name) = args.first() else {
-        return "exec: no command".to_owned();
+        return (FailureKind::Start, "exec: no command".to_owned());
     };
     let (Ok(argv), Ok(envp)) = (c_strings(args), c_strings(env)) else {
-        return format!("exec: {name:?}: a NUL byte in the arguments or the environment");
+        let why = "a NUL byte in the arguments or the environment";
+        return failed(FailureKind::Start, name, why);
     };
     let mut denied = None;
     for program in candidates(name, env) {
@@ -143,18 +146,23 @@ fn run(process: &Process) -> String {
         match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::NOTDIR) if !Path::new(&program).exists() => {}
             Some(Errno::NOENT) => {
-                return format!("exec: {program:?}: its interpreter or loader does not exist");
+                let why = "its interpreter or loader does not exist";
+                return failed(FailureKind::NotFound, &program, why);
             }
             Some(Errno::ACCESS) => denied = Some((program, error)),
-            _ => return format!("exec: {program:?}: {}", plain(&error)),
+            _ => return failed(FailureKind::Start, &program, &plain(&error)),
         }
     }
     match denied {
-        Some((program, error)) => format!("exec: {program:?}: {}", plain(&error)),
+        Some((program, error)) => failed(FailureKind::Start, &program, &plain(&error)),
         None if name.contains('/') => {
-            format!("exec: {name:?}: {}", plain(&Errno::NOENT.into()))
+            failed(FailureKind::NotFound, name, &plain(&Errno::NOENT.into()))
         }
-        None => format!("exec: {name:?}: executable file not found in $PATH"),
+        None => failed(
+            FailureKind::NotFound,
+            name,
+            "executable file not found in $PATH",
+        ),
     }
 }
 

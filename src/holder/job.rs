@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::instance::End;
-use super::proto::{CreateContainer, ProcessId, Stamp};
+use super::proto::{CreateContainer, FailureKind, ProcessId, Stamp};
 use super::report::{self, Report};
 use crate::sys;
 use crate::sys::packet::{self, Packet};
@@ -49,8 +49,8 @@ pub(super) enum Purpose {
 pub(super) enum Outcome {
     /// The program runs, or has run already.
     Started(ProcessId),
-    /// It could not be executed.
-    NotExecuted(String),
+    /// It could not be executed: kind and cause.
+    NotExecuted(FailureKind, String),
     /// It did not come that far.
     Failed(String),
 }
@@ -69,7 +69,7 @@ pub(super) struct Job {
     pub(super) master: Option<OwnedFd>,
     done: bool,
     failed: Option<String>,
-    not_executed: Option<String>,
+    not_executed: Option<(FailureKind, String)>,
     trouble: Vec<String>,
     deadline_ms: u64,
     kills: u32,
@@ -142,7 +142,7 @@ impl Job {
                     self.trouble.push(line);
                 }
             }
-            Report::ExecFailed(message) => self.not_executed = Some(message),
+            Report::ExecFailed(kind, message) => self.not_executed = Some((kind, message)),
             Report::Failed(message) => self.failed = Some(message),
             Report::Done => {
                 self.done = true;
@@ -197,8 +197,8 @@ impl Job {
 
     /// How it came out; to be asked at the end of the channel.
     pub(super) fn outcome(&mut self) -> Outcome {
-        if let Some(message) = self.not_executed.take() {
-            return Outcome::NotExecuted(message);
+        if let Some((kind, message)) = self.not_executed.take() {
+            return Outcome::NotExecuted(kind, message);
         }
         let failed = match (self.failed.take(), self.init) {
             _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),

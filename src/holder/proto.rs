@@ -311,8 +311,10 @@ pub enum Reply {
 pub enum FailureKind {
     /// `CreateContainerError`: nothing was made, no record is kept.
     Create,
-    /// `StartError` 128 (P-163): an Exited record is kept.
+    /// The program cannot be executed. Of a container: `StartError` 128 (P-163), and an Exited record is kept.
     Start,
+    /// The program of an exec does not exist.
+    NotFound,
     /// Unknown container, wrong state, bad request.
     Refused,
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use serde::{Deserialize, Serialize};
 
+use super::proto::FailureKind;
 use crate::sys::packet;
 
 /// One packet.
@@ -20,8 +21,8 @@ pub(super) enum Report {
     Init,
     /// libcontainer logged an error: the cause that its error texts leave out.
     Trouble(String),
-    /// The program could not be executed.
-    ExecFailed(String),
+    /// The program could not be executed: kind and cause.
+    ExecFailed(FailureKind, String),
     /// The worker failed.
     Failed(String),
     /// The worker is done; for an exec with tty, the packet carries the master.

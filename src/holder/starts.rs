@@ -136,7 +136,7 @@ impl Holder {
         }
         match self.start_exec(&command, (stdio, confinement), waiter, now) {
             Ok(()) => None,
-            Err(e) => Some(failed(FailureKind::Start, format!("start a worker: {e}"))),
+            Err(e) => Some(failed(FailureKind::Create, format!("start a worker: {e}"))),
         }
     }
 
@@ -202,10 +202,13 @@ impl Holder {
                         Reply::Started { pid: process.pid },
                         Some(Session::new(waiter.0, process, job.cgroup, kill_at_ms)),
                     ),
-                    Outcome::NotExecuted(message) | Outcome::Failed(message) => {
-                        self.cgroups.kill(&job.cgroup);
-                        let _ = self.cgroups.remove(&job.cgroup);
-                        (failed(FailureKind::Start, message), None)
+                    Outcome::NotExecuted(kind, message) => {
+                        self.end_failed_exec(&job.cgroup);
+                        (failed(kind, message), None)
+                    }
+                    Outcome::Failed(message) => {
+                        self.end_failed_exec(&job.cgroup);
+                        (failed(FailureKind::Create, message), None)
                     }
                 };
                 self.reply_with(waiter.0, waiter.1, reply, job.master);
@@ -233,7 +236,7 @@ impl Holder {
                 self.instances.push(instance);
                 Reply::Started { pid: process.pid }
             }
-            Outcome::NotExecuted(message) => {
+            Outcome::NotExecuted(_, message) => {
                 let instance = Instance::not_started(request, cgroup, message.clone(), now);
                 self.instances.push(instance);
                 failed(FailureKind::Start, message)
@@ -253,6 +256,11 @@ impl Holder {
             session.orphan(now);
         }
         self.sessions.push(session);
+    }
+
+    fn end_failed_exec(&self, cgroup: &str) {
+        self.cgroups.kill(cgroup);
+        let _ = self.cgroups.remove(cgroup);
     }
 
     /// libcontainer leaves a socket per exec behind. Their names are random, so they go when no exec is being started.

@@ -71,7 +71,7 @@ fn exec_passes_both_outputs_and_the_exit_code() {
     assert_eq!(text(&output.stderr), "err\n");
     assert_eq!(output.status.code(), Some(7));
     let missing = run.output(&["exec", "web", "--", "/bin/nothing"]);
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(
         text(&missing.stderr).contains("\"/bin/nothing\": no such file or directory"),
         "{}",

@@ -73,7 +73,7 @@ fn a_missing_program_is_told_and_does_not_keep_the_container_from_ending() {
         let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
         let request = wire.send(Request::Exec(exec_request(&id, &["nosuch"])), &fds);
         let (reply, _) = wire.reply(request);
-        let kind = FailureKind::Start;
+        let kind = FailureKind::NotFound;
         let message = "exec: \"nosuch\": executable file not found in $PATH".to_owned();
         assert_eq!(reply, Reply::Failed { kind, message });
     }

@@ -29,6 +29,8 @@ pub struct Copy {
     ends: Option<(OwnedFd, OwnedFd)>,
     buffer: Vec<u8>,
     copied: usize,
+    /// Why bytes were lost that had a reader.
+    lost: Option<Errno>,
 }
 
 impl Copy {
@@ -38,6 +40,7 @@ impl Copy {
             ends: Some((from, to)),
             buffer: Vec::new(),
             copied: 0,
+            lost: None,
         }
     }
 
@@ -51,10 +54,12 @@ impl Copy {
         })
     }
 
-    /// One read or one write. An error of either end is the end: the other side has closed.
+    /// One read or one write. An error of either end is the end: the other side has closed, or (a full disk) takes no
+    /// more.
     fn advance(&mut self) {
         let Some((from, to)) = &self.ends else { return };
-        let outcome = if self.buffer.is_empty() {
+        let is_reading = self.buffer.is_empty();
+        let outcome = if is_reading {
             self.buffer.resize(CHUNK, 0);
             let read = rustix::io::read(from, &mut self.buffer);
             self.buffer.truncate(*read.as_ref().unwrap_or(&0));
@@ -68,7 +73,11 @@ impl Copy {
         match outcome {
             Ok(0) => self.ends = None,
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.ends = None,
+            Err(error) => {
+                let is_lost = !is_reading && error != Errno::PIPE;
+                self.lost = is_lost.then_some(error);
+                self.ends = None;
+            }
         }
     }
 
@@ -121,7 +130,8 @@ impl Relay {
     }
 
     /// Copies until the holder says that the command has ended; gives its exit code. `on_signal` says whether to go on;
-    /// if not, the code is 128+signal, and closing the connection ends the command.
+    /// if not, the code is 128+signal, and closing the connection ends the command. Output that could not be written is an
+    /// error, whatever the command made of it.
     pub fn run(
         mut self,
         connection: &HolderConnection,
@@ -143,7 +153,10 @@ impl Relay {
                 && let Some(code) = exit_code(connection)?
             {
                 self.outputs.iter_mut().for_each(Copy::finish);
-                return Ok(code);
+                return match self.outputs.iter().find_map(|output| output.lost) {
+                    Some(error) => Err(CliError::Output(error.into())),
+                    None => Ok(code),
+                };
             }
         }
     }
