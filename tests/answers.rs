@@ -1,51 +1,14 @@
 //! What the commands answer about pods in all sorts of states, and about images: each promise of their help.
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
-
-use std::process::{Command, Output};
+mod support;
 
 use serde_json::Value;
 
-use support::agent::{TestAgent, can_run, container, wait_for};
+use support::agent::TestAgent;
 use support::images;
-
-fn vetch(agent: &TestAgent, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
-    let (options, rest) = match args.iter().position(|arg| *arg == "--") {
-        Some(end) => args.split_at(end),
-        None => (args, &[][..]),
-    };
-    command
-        .args(options)
-        .arg("--run-dir")
-        .arg(&agent.paths.run_dir);
-    if args[0] == "image" {
-        command.arg("--root-dir").arg(&agent.paths.root_dir);
-    }
-    command.args(rest).output().expect("start vetch")
-}
-
-/// Exit code, stdout, stderr.
-fn answer(agent: &TestAgent, args: &[&str]) -> (i32, String, String) {
-    let output = vetch(agent, args);
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (
-        output.status.code().expect("an exit code"),
-        text(output.stdout),
-        text(output.stderr),
-    )
-}
-
-/// Stdout of a command that must succeed.
-fn text(agent: &TestAgent, args: &[&str]) -> String {
-    let (code, stdout, stderr) = answer(agent, args);
-    assert_eq!(code, 0, "{args:?}: {stderr}");
-    stdout
-}
+use support::wait::{can_run, wait_for};
+use support::watch::container;
 
 /// Two containers, one of which ends with last words that would clear a screen; fields without effect; a misspelled one.
 const ODD: &str = "apiVersion: v1
@@ -91,14 +54,12 @@ fn logs_are_chosen_by_container_instance_number_and_age() {
     }
     let agent = odd_agent();
     wait_for("all lines", || {
-        text(&agent, &["logs", "odd"])
-            .contains("three")
-            .then_some(())
+        agent.text(&["logs", "odd"]).contains("three").then_some(())
     });
     let logs = |args: &[&str]| {
         let mut all = vec!["logs", "odd"];
         all.extend(args);
-        text(&agent, &all)
+        agent.text(&all)
     };
     let mut lines: Vec<String> = logs(&[]).lines().map(str::to_owned).collect();
     lines.sort();
@@ -125,7 +86,7 @@ fn logs_are_chosen_by_container_instance_number_and_age() {
         } else {
             all
         };
-        let (code, stdout, stderr) = answer(&agent, &all);
+        let (code, stdout, stderr) = agent.answer(&all);
         assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
     }
@@ -137,7 +98,7 @@ fn a_description_has_everything_and_cannot_be_forged() {
         return;
     }
     let agent = odd_agent();
-    let page = text(&agent, &["describe", "pod", "odd"]);
+    let page = agent.text(&["describe", "pod", "odd"]);
     for part in [
         "Labels:           app=shop\n",
         "Restart Policy:   Always\n",
@@ -161,7 +122,7 @@ fn a_description_has_everything_and_cannot_be_forged() {
         assert!(page.contains(part), "{part:?} in {page}");
     }
     assert!(!page.contains('\u{1b}'), "{page:?}");
-    let plan = text(&agent, &["plan"]);
+    let plan = agent.text(&["plan"]);
     for part in [
         "odd-box/second: restarts in ",
         "odd-box/third: ",
@@ -169,7 +130,7 @@ fn a_description_has_everything_and_cannot_be_forged() {
     ] {
         assert!(plan.contains(part), "{part:?} in {plan}");
     }
-    let status = text(&agent, &["status"]);
+    let status = agent.text(&["status"]);
     assert!(status.contains("odd.yaml:8: spec.nodeSelector"), "{status}");
 }
 
@@ -179,17 +140,16 @@ fn a_pod_is_found_under_every_name_and_what_is_not_there_is_said() {
         return;
     }
     let agent = odd_agent();
-    let one: Value =
-        serde_json::from_str(&text(&agent, &["get", "pods", "odd", "-o", "json"])).expect("JSON");
+    let one: Value = agent.json(&["get", "pods", "odd", "-o", "json"]);
     assert_eq!(one["metadata"]["name"], "odd-box");
     for name in ["odd-box", "default/odd"] {
         assert!(
-            text(&agent, &["get", "pod", name]).contains("odd-box"),
+            agent.text(&["get", "pod", name]).contains("odd-box"),
             "{name}"
         );
     }
-    assert!(text(&agent, &["get", "pod/odd"]).contains("odd-box"));
-    let wide = text(&agent, &["get", "pods", "-o", "wide"]);
+    assert!(agent.text(&["get", "pod/odd"]).contains("odd-box"));
+    let wide = agent.text(&["get", "pods", "-o", "wide"]);
     assert!(
         wide.starts_with("NAME ") && wide.contains("NODE\n"),
         "{wide}"
@@ -218,20 +178,17 @@ fn a_pod_is_found_under_every_name_and_what_is_not_there_is_said() {
             "timed out waiting for pod/odd",
         ),
     ] {
-        let (found, stdout, stderr) = answer(&agent, args);
+        let (found, stdout, stderr) = agent.answer(args);
         assert_eq!((found, stdout.as_str()), (code, ""), "{args:?}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
     }
     // A command in a container needs no agent.
     let mut agent = agent;
     agent.kill();
-    let inside = text(
-        &agent,
-        &["exec", "odd", "-c", "first", "--", "cat", "/proc/1/comm"],
-    );
+    let inside = agent.text(&["exec", "odd", "-c", "first", "--", "cat", "/proc/1/comm"]);
     assert_eq!(inside, "sleep\n");
     let elsewhere = TestAgent::prepare();
-    let (code, _, stderr) = answer(&elsewhere, &["exec", "odd", "--", "true"]);
+    let (code, _, stderr) = elsewhere.answer(&["exec", "odd", "--", "true"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("no agent answers"), "{stderr}");
 }
@@ -244,7 +201,7 @@ fn an_exec_that_cannot_be_executed_says_so_by_its_code() {
     let agent = odd_agent();
     let exec = |command: &[&str]| {
         let args = [&["exec", "odd", "-c", "first", "--"], command].concat();
-        answer(&agent, &args)
+        agent.answer(&args)
     };
     for (command, code, message) in [
         (
@@ -278,12 +235,9 @@ fn an_exec_whose_output_is_lost_has_failed() {
     let agent = odd_agent();
     let exec = |script: &str| {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
-        command
-            .args(["exec", "odd", "-c", "first", "--run-dir"])
-            .arg(&agent.paths.run_dir)
-            .args(["--", "sh", "-c", script])
-            .stdout(full.expect("open /dev/full"));
+        let args = ["exec", "odd", "-c", "first", "--", "sh", "-c", script];
+        let mut command = agent.vetch(&args);
+        command.stdout(full.expect("open /dev/full"));
         let output = command.output().expect("start vetch");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
@@ -309,7 +263,9 @@ fn images_are_imported_listed_pinned_and_removed() {
     let archive = images::busybox_archive(elsewhere.path());
     let archive = archive.to_str().expect("text");
     assert!(
-        text(&agent, &["image", "import", archive]).contains("docker.io/library/busybox:latest")
+        agent
+            .text(&["image", "import", archive])
+            .contains("docker.io/library/busybox:latest")
     );
     // The agent sees it at once, as its waiting pods do.
     agent.put(
@@ -326,7 +282,7 @@ fn images_are_imported_listed_pinned_and_removed() {
             .then_some(())
     });
     let pinned = |agent: &TestAgent| {
-        let row = text(agent, &["image", "ls"]);
+        let row = agent.text(&["image", "ls"]);
         let row = row
             .lines()
             .find(|line| line.contains("busybox"))?
@@ -344,16 +300,19 @@ fn images_are_imported_listed_pinned_and_removed() {
         (pinned(&agent) == Some(false)).then_some(())
     });
 
-    let all: Value =
-        serde_json::from_str(&text(&agent, &["image", "inspect", "busybox"])).expect("JSON");
+    let all: Value = agent.json(&["image", "inspect", "busybox"]);
     assert_eq!(all[0]["config"]["config"]["Cmd"][0], "sh");
-    let (code, _, stderr) = answer(&agent, &["image", "rm", "busybox"]);
+    let (code, _, stderr) = agent.answer(&["image", "rm", "busybox"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("used by a container"), "{stderr}");
     agent.remove("web.yaml");
     agent.wait_for_no_pods();
-    assert!(text(&agent, &["image", "rm", "busybox"]).contains("removed sha256:"));
-    let (code, _, stderr) = answer(&agent, &["image", "inspect", "busybox"]);
+    assert!(
+        agent
+            .text(&["image", "rm", "busybox"])
+            .contains("removed sha256:")
+    );
+    let (code, _, stderr) = agent.answer(&["image", "inspect", "busybox"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("no image"), "{stderr}");
 }

@@ -8,39 +8,18 @@
 )]
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
+mod support;
 
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use support::agent::{TestAgent, can_run, container, wait_for};
+use support::agent::TestAgent;
+use support::manifest::{self, LIVES};
+use support::wait::{can_run, extent, wait_for};
+use support::watch::container;
 
-const SLEEP: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
-
+/// Whoever does not listen is killed after a second.
 fn manifest(name: &str, script: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-spec:
-  hostNetwork: true
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: busybox
-    command: [sh, -c, {script:?}]
-"
-    )
-}
-
-fn rounds(fast: u32, full: u32) -> u32 {
-    match std::env::var_os("VETCH_TEST_FULL") {
-        Some(_) => full,
-        None => fast,
-    }
+    manifest::manifest(name, 1, script)
 }
 
 /// Numbers that differ from run to run; a failure prints where they began.
@@ -67,12 +46,7 @@ impl Chance {
 }
 
 fn stop(agent: &TestAgent) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_vetch"))
-        .args(["stop", "--all", "--run-dir"])
-        .arg(&agent.paths.run_dir)
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap()
+    agent.vetch(&["stop", "--all"]).spawn().unwrap()
 }
 
 fn assert_nothing_is_left(agent: &TestAgent) {
@@ -99,12 +73,12 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
     let mut chance = Chance::new();
     let mut agent = TestAgent::start();
     let names = ["a", "b", "c", "d"];
-    for round in 0..rounds(20, 400) {
+    for round in 0..extent(400, 20) {
         let name = names[usize::try_from(chance.next(4)).unwrap()];
         let file = format!("{name}.yaml");
         match chance.next(10) {
             0..5 => {
-                let ends = ["sleep 1000", SLEEP, "exit 1", "exit 0"];
+                let ends = ["sleep 1000", LIVES, "exit 1", "exit 0"];
                 let end = ends[usize::try_from(chance.next(4)).unwrap()];
                 agent.put(&file, &manifest(name, &format!("echo {round}; {end}")));
             }
@@ -119,7 +93,7 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
         chance.pause();
     }
     for name in names {
-        let script = format!("echo last; {SLEEP}");
+        let script = format!("echo last; {LIVES}");
         agent.put(&format!("{name}.yaml"), &manifest(name, &script));
     }
     for name in names {
@@ -142,9 +116,9 @@ fn several_stops_at_once_with_or_without_an_agent_leave_nothing() {
     let mut chance = Chance::new();
     let mut agent = TestAgent::start();
     for name in ["a", "b", "c", "d", "e"] {
-        agent.put(&format!("{name}.yaml"), &manifest(name, SLEEP));
+        agent.put(&format!("{name}.yaml"), &manifest(name, LIVES));
     }
-    for round in 0..rounds(4, 40) {
+    for round in 0..extent(40, 4) {
         chance.pause();
         let mut stops: Vec<Child> = (0..3).map(|_| stop(&agent)).collect();
         if round % 2 == 0 {
@@ -181,7 +155,7 @@ fn rubbish_in_the_directory_delays_nobody() {
         many("x", 10 << 20),
         many("\0", 1 << 20),
         many("---\n", 100_000),
-        many(&format!("---\n{}", manifest("x", SLEEP)), 5000),
+        many(&format!("---\n{}", manifest("x", LIVES)), 5000),
         keys(&mut (0..100_000)) + &keys(&mut (0..100_000).rev()),
         laughs,
         "a: *b".to_owned(),
@@ -203,10 +177,10 @@ fn rubbish_in_the_directory_delays_nobody() {
     std::os::unix::fs::symlink("/dev/zero", agent.manifests.join("bad-zero.yaml")).unwrap();
     std::os::unix::fs::symlink("bad-loop", agent.manifests.join("bad-loop")).unwrap();
     std::fs::create_dir(agent.manifests.join("bad-dir.yaml")).unwrap();
-    let good = rounds(3, 180);
+    let good = extent(180, 3);
     for index in 0..good {
         let name = format!("ok{index}");
-        agent.put(&format!("{name}.yaml"), &manifest(&name, SLEEP));
+        agent.put(&format!("{name}.yaml"), &manifest(&name, LIVES));
     }
     for index in 0..good {
         agent.wait_until_running(&format!("ok{index}"));

@@ -2,72 +2,27 @@
 //! brings its own agent. Real pods.
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
+mod support;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::agent::{TestAgent, can_run, container, wait_for};
+use support::agent::TestAgent;
 use support::images;
+use support::manifest::{main, pod};
+use support::wait::{can_run, wait_for};
+use support::watch::container;
 
-const LIVES: &str = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
+const SAYS_BYE: &str = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
 
 fn manifest(name: &str, policy: &str, script: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-spec:
-  hostNetwork: true
-  restartPolicy: {policy}
-  terminationGracePeriodSeconds: 5
-  containers:
-  - name: main
-    image: busybox
-    imagePullPolicy: Never
-    command: [sh, -c, {script:?}]
-"
-    )
-}
-
-fn command(agent: &TestAgent, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
-    let (options, rest) = match args.iter().position(|arg| *arg == "--") {
-        Some(end) => args.split_at(end),
-        None => (args, &[][..]),
-    };
-    command
-        .args(options)
-        .arg("--run-dir")
-        .arg(&agent.paths.run_dir)
-        .args(rest)
-        .stdin(Stdio::null());
-    command
-}
-
-fn vetch(agent: &TestAgent, args: &[&str]) -> Output {
-    command(agent, args).output().expect("start vetch")
-}
-
-/// Stdout of a command that must succeed.
-fn text(agent: &TestAgent, args: &[&str]) -> String {
-    let output = vetch(agent, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn json(agent: &TestAgent, args: &[&str]) -> Value {
-    serde_json::from_str(&text(agent, args)).expect("JSON")
+    let policy = format!("  restartPolicy: {policy}\n");
+    pod(name, 5, &(policy + &main(script)))
 }
 
 #[test]
@@ -76,19 +31,16 @@ fn a_running_pod_is_shown_from_every_side() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put("web.yaml", &manifest("web", "Always", LIVES));
-    text(
-        &agent,
-        &[
-            "wait",
-            "--for=condition=Ready",
-            "pod/web",
-            "--timeout",
-            "60s",
-        ],
-    );
+    agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
+    agent.text(&[
+        "wait",
+        "--for=condition=Ready",
+        "pod/web",
+        "--timeout",
+        "60s",
+    ]);
 
-    let table = text(&agent, &["get", "pods"]);
+    let table = agent.text(&["get", "pods"]);
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|l| l.split_whitespace().collect())
@@ -97,27 +49,27 @@ fn a_running_pod_is_shown_from_every_side() {
     assert_eq!(lines[1][..4], ["web-box", "1/1", "Running", "0"]);
     assert_eq!(lines.len(), 2, "{table}");
 
-    let list = json(&agent, &["get", "pods", "-o", "json"]);
+    let list = agent.json(&["get", "pods", "-o", "json"]);
     assert_eq!(list["kind"], "PodList");
     assert_eq!(list["items"][0]["status"]["phase"], "Running");
-    let one = json(&agent, &["get", "pod", "web", "-o", "json"]);
+    let one = agent.json(&["get", "pod", "web", "-o", "json"]);
     assert_eq!(
         (&one["kind"], &one["apiVersion"]),
         (&"Pod".into(), &"v1".into())
     );
     assert_eq!(one, list["items"][0]);
-    let bytes = text(&agent, &["get", "pod", "web", "-o", "json"]);
+    let bytes = agent.text(&["get", "pod", "web", "-o", "json"]);
     assert!(
         bytes.starts_with(
             "{\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Pod\",\n    \"metadata\": {\n"
         ),
         "{bytes}"
     );
-    let yaml = text(&agent, &["get", "po", "web-box", "-o", "yaml"]);
+    let yaml = agent.text(&["get", "po", "web-box", "-o", "yaml"]);
     let same: Value = serde_yaml::from_str(&yaml).expect("YAML");
     assert_eq!(same, one);
 
-    let page = text(&agent, &["describe", "pod", "web"]);
+    let page = agent.text(&["describe", "pod", "web"]);
     for part in [
         "Name:             web-box\n",
         "Status:           Running\n",
@@ -125,18 +77,12 @@ fn a_running_pod_is_shown_from_every_side() {
     ] {
         assert!(page.contains(part), "{part:?} in {page}");
     }
-    assert!(text(&agent, &["plan"]).contains("web-box/main: running"));
-    assert!(text(&agent, &["status"]).contains("default/web-box"));
-    assert!(text(&agent, &["get", "events"]).contains("Started"));
-    assert_eq!(text(&agent, &["logs", "web"]), "up\n");
-    let done = vetch(
-        &agent,
-        &["exec", "web", "--", "sh", "-c", "echo in; exit 3"],
-    );
-    assert_eq!(
-        (done.status.code(), &done.stdout[..]),
-        (Some(3), &b"in\n"[..])
-    );
+    assert!(agent.text(&["plan"]).contains("web-box/main: running"));
+    assert!(agent.text(&["status"]).contains("default/web-box"));
+    assert!(agent.text(&["get", "events"]).contains("Started"));
+    assert_eq!(agent.text(&["logs", "web"]), "up\n");
+    let done = agent.answer(&["exec", "web", "--", "sh", "-c", "echo in; exit 3"]);
+    assert_eq!((done.0, done.1.as_str()), (3, "in\n"));
 }
 
 /// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
@@ -172,20 +118,20 @@ fn a_mistake_in_the_manifest_of_a_running_pod_is_described() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
     let ready = ["wait", "--for=condition=Ready", "pod/web"];
-    text(&agent, &ready);
+    agent.text(&ready);
     agent.put("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [\n");
     wait_for("the mistake", || {
-        let page = text(&agent, &["describe", "pod", "web"]);
+        let page = agent.text(&["describe", "pod", "web"]);
         let says = page.contains("web.yaml:1 (last good content)")
             && page.contains("Remarks about the manifest:\n  error: ")
             && page.contains("Running");
         says.then_some(())
     });
-    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
     wait_for("the good content", || {
-        let page = text(&agent, &["describe", "pod", "web"]);
+        let page = agent.text(&["describe", "pod", "web"]);
         (!page.contains("last good") && !page.contains("Remarks")).then_some(())
     });
 }
@@ -204,8 +150,8 @@ fn a_restart_is_explained() {
         let waiting = container(pod)?.state.as_ref()?.waiting.as_ref()?;
         (waiting.reason.as_deref() == Some("CrashLoopBackOff")).then_some(())
     });
-    assert!(text(&agent, &["get", "pods"]).contains("CrashLoopBackOff"));
-    let page = text(&agent, &["describe", "pod/bad"]);
+    assert!(agent.text(&["get", "pods"]).contains("CrashLoopBackOff"));
+    let page = agent.text(&["describe", "pod/bad"]);
     for part in [
         "Last State:",
         "Exit Code:    9\n",
@@ -214,10 +160,9 @@ fn a_restart_is_explained() {
     ] {
         assert!(page.contains(part), "{part:?} in {page}");
     }
-    assert_eq!(text(&agent, &["logs", "-p", "bad"]), "reason\n");
-    let refused = vetch(&agent, &["exec", "bad", "--", "true"]);
-    assert_eq!(refused.status.code(), Some(1));
-    let events = json(&agent, &["get", "events", "-o", "json"]);
+    assert_eq!(agent.text(&["logs", "-p", "bad"]), "reason\n");
+    assert_eq!(agent.answer(&["exec", "bad", "--", "true"]).0, 1);
+    let events = agent.json(&["get", "events", "-o", "json"]);
     let reasons: Vec<&Value> = events["items"]
         .as_array()
         .expect("a list")
@@ -233,27 +178,22 @@ fn a_followed_log_ends_with_its_container_and_wait_sees_it_go() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put("web.yaml", &manifest("web", "Always", LIVES));
+    agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
     agent.put("job.yaml", &manifest("job", "Never", "echo done"));
-    text(
-        &agent,
-        &[
-            "wait",
-            "--for=condition=Ready",
-            "pod/web",
-            "--timeout",
-            "60s",
-        ],
-    );
+    agent.text(&[
+        "wait",
+        "--for=condition=Ready",
+        "pod/web",
+        "--timeout",
+        "60s",
+    ]);
     let phase = "--for=jsonpath={.status.phase}=Succeeded";
-    text(&agent, &["wait", phase, "pod/job", "--timeout", "60s"]);
-    let late = vetch(
-        &agent,
-        &["wait", "--for=delete", "pod/web", "--timeout", "0"],
-    );
-    assert_eq!(late.status.code(), Some(1));
+    agent.text(&["wait", phase, "pod/job", "--timeout", "60s"]);
+    let late = agent.answer(&["wait", "--for=delete", "pod/web", "--timeout", "0"]);
+    assert_eq!(late.0, 1);
 
-    let mut follower = command(&agent, &["logs", "-f", "web"])
+    let mut follower = agent
+        .vetch(&["logs", "-f", "web"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("start vetch");
@@ -264,11 +204,8 @@ fn a_followed_log_ends_with_its_container_and_wait_sees_it_go() {
     assert_eq!(line().as_deref(), Some("bye"));
     assert_eq!(line(), None);
     assert_eq!(follower.wait().expect("wait").code(), Some(0));
-    text(
-        &agent,
-        &["wait", "--for=delete", "pod/web", "--timeout", "60s"],
-    );
-    assert!(!text(&agent, &["get", "pods"]).contains("web-box"));
+    agent.text(&["wait", "--for=delete", "pod/web", "--timeout", "60s"]);
+    assert!(!agent.text(&["get", "pods"]).contains("web-box"));
 }
 
 #[test]
@@ -277,12 +214,9 @@ fn stop_ends_the_pods_then_the_agent_and_returns_when_all_are_gone() {
         return;
     }
     let mut agent = TestAgent::start();
-    agent.put("web.yaml", &manifest("web", "Always", LIVES));
-    text(
-        &agent,
-        &["wait", "--for=condition=Ready", "--all", "--timeout", "60s"],
-    );
-    text(&agent, &["stop", "--all"]);
+    agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
+    agent.text(&["wait", "--for=condition=Ready", "--all", "--timeout", "60s"]);
+    agent.text(&["stop", "--all"]);
     assert!(agent.container_pids().is_empty());
     assert_eq!(agent.wait_for_end(), Some(0));
 }
@@ -386,7 +320,7 @@ fn run_ends_well_when_it_is_stopped_from_outside() {
     if !can_run() {
         return;
     }
-    let mut run = Run::start(LIVES);
+    let mut run = Run::start(SAYS_BYE);
     run.says("/main | up");
     let stopped = Command::new(env!("CARGO_BIN_EXE_vetch"))
         .args(["stop", "--all", "--run-dir"])

@@ -1,15 +1,12 @@
 //! What a container really may do: specifications of `oci` in the real kernel, through the real holder and libcontainer.
 
-#[expect(
-    dead_code,
-    reason = "the holder's own tests use the rest of this harness"
-)]
-#[path = "holder/sandbox.rs"]
-mod sandbox;
+#[expect(dead_code, reason = "the harness has more than is needed here")]
+mod support;
 
 use std::collections::HashMap;
 
-use sandbox::{Sandbox, can_run};
+use support::sandbox::Sandbox;
+use support::wait::can_run;
 
 /// Runs a script in a container with this `securityContext` and gives what it printed, line by line.
 fn run(context: &str, script: &str) -> Vec<String> {

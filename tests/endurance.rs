@@ -2,47 +2,18 @@
 //! forms run always, the whole with VETCH_TEST_FULL=1. Real agent, real pods.
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 
-use support::agent::{TestAgent, can_run, container, wait_at_most, wait_for};
-
-const LIVES: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
-
-/// A pod whose only container runs this shell script.
-fn manifest(name: &str, script: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-spec:
-  hostNetwork: true
-  terminationGracePeriodSeconds: 2
-  containers:
-  - name: main
-    image: busybox
-    command: [sh, -c, {script:?}]
-"
-    )
-}
-
-/// How much: the first number with VETCH_TEST_FULL, or else the second.
-fn extent(full: u32, short: u32) -> u32 {
-    if std::env::var_os("VETCH_TEST_FULL").is_some() {
-        full
-    } else {
-        short
-    }
-}
+use support::agent::TestAgent;
+use support::manifest::{LIVES, manifest};
+use support::wait::{can_run, extent, wait_at_most, wait_for};
+use support::watch::container;
 
 /// First processes of the containers: those whose parent is outside of them.
 fn inits(agent: &TestAgent) -> BTreeSet<i32> {
@@ -101,13 +72,13 @@ fn an_agent_killed_again_and_again_disturbs_nobody() {
     let restarts = i32::try_from(extent(3, 2)).expect("small");
     let mut agent = TestAgent::start();
     let count = "i=0; while :; do echo line $i; i=$((i+1)); sleep 0.05; done";
-    agent.put("count.yaml", &manifest("count", count));
-    agent.put("sleep.yaml", &manifest("sleep", LIVES));
+    agent.put("count.yaml", &manifest("count", 2, count));
+    agent.put("sleep.yaml", &manifest("sleep", 2, LIVES));
     let counter = agent.wait_until_running("count");
     let sleeper = agent.wait_until_running("sleep");
     let pids = inits(&agent);
     assert_eq!(pids.len(), 2);
-    agent.put("fails.yaml", &manifest("fails", "sleep 0.3; exit 3"));
+    agent.put("fails.yaml", &manifest("fails", 2, "sleep 0.3; exit 3"));
     let mut ends = Ends::default();
     for round in 0..extent(100, 6) {
         agent.kill();
@@ -167,7 +138,7 @@ fn of_many_quick_edits_the_last_one_ends_up_running() {
     for n in 0..edits {
         agent.put(
             "web.yaml",
-            &manifest("web", &format!("echo edit {n}; {LIVES}")),
+            &manifest("web", 2, &format!("echo edit {n}; {LIVES}")),
         );
     }
     let last = format!("edit {}\n", edits - 1);
@@ -182,7 +153,7 @@ fn of_many_quick_edits_the_last_one_ends_up_running() {
 
 const LOG_CAP: u64 = 5 * 10 * 1024 * 1024;
 /// A slow machine that does something else, too.
-const FLOOD_LIMIT_MS: u64 = 300_000;
+const FLOOD_LIMIT: Duration = Duration::from_secs(300);
 const HOLDER_LIMIT_KIB: u64 = 8 * 1024;
 
 fn size_of(dir: &Path) -> u64 {
@@ -223,7 +194,7 @@ fn a_flood_of_output_is_kept_within_its_cap() {
         end - 1
     );
     let mut agent = TestAgent::start();
-    agent.put("flood.yaml", &manifest("flood", &script));
+    agent.put("flood.yaml", &manifest("flood", 2, &script));
     let status = agent.wait_until_running("flood");
     let uid = agent
         .pod("flood")
@@ -236,7 +207,7 @@ fn a_flood_of_output_is_kept_within_its_cap() {
     agent.kill();
     let mut largest = (0, 0);
     let live = dir.join("0.log");
-    wait_at_most(FLOOD_LIMIT_MS, "the end of the flood", || {
+    wait_at_most(FLOOD_LIMIT, "the end of the flood", || {
         largest.0 = largest.0.max(size_of(&dir));
         largest.1 = largest.1.max(holder_memory(&agent));
         ends_with_end(&live).then_some(())
@@ -246,12 +217,7 @@ fn a_flood_of_output_is_kept_within_its_cap() {
     assert!(largest.0 <= LOG_CAP, "{largest:?}");
     assert!(largest.1 <= HOLDER_LIMIT_KIB, "{largest:?}");
 
-    let output = Command::new(env!("CARGO_BIN_EXE_vetch"))
-        .args(["logs", "flood", "--run-dir"])
-        .arg(&agent.paths.run_dir)
-        .output()
-        .expect("start vetch");
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = agent.text(&["logs", "flood"]);
     let text = text.strip_suffix("end\n").expect("the end");
     let kept: Vec<u64> = text
         .lines()

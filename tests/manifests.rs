@@ -2,10 +2,7 @@
 //! agent, real pods.
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
+mod support;
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
@@ -15,29 +12,14 @@ use std::process::Command;
 use vetch::api::types::FileStatus;
 use vetch::pod::Severity;
 
-use support::agent::{TestAgent, can_run, container, wait_for};
+use support::agent::TestAgent;
+use support::manifest::{self, LIVES};
+use support::wait::{can_run, is_full, wait_for};
+use support::watch::container;
 
-const LIVES: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
-
+/// A pod that says this word and lives.
 fn manifest(name: &str, word: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Pod
-metadata:
-  name: {name}
-spec:
-  hostNetwork: true
-  terminationGracePeriodSeconds: 2
-  containers:
-  - name: main
-    image: busybox
-    command: [sh, -c, \"echo {word}; {LIVES}\"]
-"
-    )
-}
-
-fn is_full() -> bool {
-    std::env::var_os("VETCH_TEST_FULL").is_some()
+    manifest::manifest(name, 2, &format!("echo {word}; {LIVES}"))
 }
 
 /// Names of the pods whose container runs, without the node's.
@@ -280,12 +262,11 @@ fn every_way_of_saving_counts_once() {
         });
         ids.push(agent.wait_until_running("web").container_id);
     }
-    let created = |agent: &TestAgent| {
-        let events = agent.client().events().expect("events");
-        let created = events.iter().filter(|e| e.event.reason == "Created");
-        created.map(|e| e.count).sum::<u32>()
-    };
-    assert_eq!(created(&agent), 8, "one container for each content");
+    assert_eq!(
+        agent.event_count("web", "Created"),
+        8,
+        "one container for each content"
+    );
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 8);
     // Comments, order and backups are no change.
     let last = agent.wait_until_running("web");
@@ -304,7 +285,11 @@ fn every_way_of_saving_counts_once() {
     let said: Vec<String> = other.diagnostics.iter().map(ToString::to_string).collect();
     assert!(said.iter().any(|s| s.contains("web.yaml")), "{said:?}");
     assert_eq!(agent.wait_until_running("web"), last);
-    assert_eq!(created(&agent), 8, "nothing was made anew");
+    assert_eq!(
+        agent.event_count("web", "Created"),
+        8,
+        "nothing was made anew"
+    );
 }
 
 /// Deleted, and put back as it was: it runs again.

@@ -1,18 +1,14 @@
 //! What a container's process finds, and what is told of its end: manifest in, real agent, real container.
 
 #[expect(dead_code, reason = "the harness has more than is needed here")]
-mod support {
-    pub mod agent;
-    pub mod images;
-}
-
-use std::process::Command;
+mod support;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 use serde_json::json;
 
-use support::agent::{TestAgent, can_run, wait_for};
+use support::agent::TestAgent;
 use support::images;
+use support::wait::{can_run, wait_for};
 
 /// Lines that a container printed, without the log's own columns.
 fn printed(agent: &TestAgent, pod: &str, container: &str) -> Vec<String> {
@@ -150,9 +146,8 @@ spec:
             .contains(&"image /made/for/it 65534".to_owned())
             .then_some(())
     });
-    let words = Command::new(env!("CARGO_BIN_EXE_vetch"))
-        .args(["logs", "-f", "web", "--tail", "0", "--run-dir"])
-        .arg(&agent.paths.run_dir)
+    let words = agent
+        .vetch(&["logs", "-f", "web", "--tail", "0"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("start vetch");

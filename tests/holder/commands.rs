@@ -13,7 +13,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use tempfile::TempDir;
 
-use crate::sandbox::{DEADLINE, Sandbox, can_run, wait_for};
+use crate::support::sandbox::Sandbox;
+use crate::support::wait::{DEADLINE, can_run, wait_for};
 use crate::{LIVES, shell};
 
 /// A run directory in which the CLI finds the holder.

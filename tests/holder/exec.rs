@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 
 use vetch::holder::proto::{FailureKind, Reply, Request};
 
-use crate::sandbox::{Sandbox, Wire, can_run, exec_request, wait_for};
+use crate::support::sandbox::Sandbox;
+use crate::support::wait::{can_run, wait_for};
+use crate::support::wire::{Wire, exec_request};
 use crate::{LIVES, container, shell};
 
 /// Pids in the pod's cgroup.

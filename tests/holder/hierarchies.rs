@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::sandbox::can_run;
+use crate::support::wait::can_run;
 
 /// Set in the inner run.
 const MARKER: &str = "VETCH_TEST_HIERARCHIES";

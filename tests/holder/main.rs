@@ -6,12 +6,15 @@
 )]
 
 mod commands;
+mod ends;
 mod exec;
 mod hierarchies;
 mod lifecycle;
 mod manners;
 mod pod;
-mod sandbox;
+#[expect(dead_code, reason = "the harness has more than is needed here")]
+#[path = "../support/mod.rs"]
+mod support;
 
 /// YAML of a pod's only container, which runs a shell script.
 fn shell(script: &str) -> String {

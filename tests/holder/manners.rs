@@ -4,7 +4,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use vetch::holder::proto::{Reply, Request};
 
-use crate::sandbox::{Sandbox, can_run, wait_for};
+use crate::support::sandbox::Sandbox;
+use crate::support::wait::{can_run, wait_for};
 use crate::{LIVES, shell};
 
 #[test]
@@ -136,8 +137,8 @@ fn a_deep_directory_and_a_strange_umask_are_fine() {
     assert_eq!(mode & 0o777, 0o600);
     let id = sandbox.run("c");
     assert_eq!(sandbox.exec(&id, &["true"]).0, 0);
-    let wire = crate::sandbox::Wire::connect(&sandbox.paths);
-    let mut command = crate::sandbox::exec_request(&id, &["true"]);
+    let wire = crate::support::wire::Wire::connect(&sandbox.paths);
+    let mut command = crate::support::wire::exec_request(&id, &["true"]);
     command.tty = true;
     let request = wire.send(Request::Exec(command), &[]);
     // Kept open: a terminal whose master is closed hangs up on its command.

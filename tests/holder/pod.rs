@@ -2,7 +2,9 @@
 
 use vetch::holder::proto::Reply;
 
-use crate::sandbox::{Sandbox, can_run};
+use crate::support::sandbox::Sandbox;
+use crate::support::wait::{can_run, wait_for};
+use crate::support::wire::{Wire, exec_request};
 use crate::{LIVES, container, shell};
 
 #[test]
@@ -113,7 +115,7 @@ fn the_working_directory_is_made_for_its_user() {
     let id = sandbox.run("c");
     let (code, _, own) = sandbox.exec(&id, &["sh", "-c", "pwd; id; cat /proc/self/status"]);
     assert_eq!(code, 0);
-    let log = crate::sandbox::wait_for("output", || {
+    let log = wait_for("output", || {
         let log = sandbox.log(&id);
         log.contains("Speculation").then_some(log)
     });
@@ -154,13 +156,12 @@ fn a_user_can_open_its_streams_again() {
     let spec = "  securityContext: {runAsUser: 1000}\n  containers:\n  - name: c\n    image: busybox\n    command: [sh, -c, 'echo out > /dev/stdout; echo err > /dev/stderr; exec sleep 1000']";
     let sandbox = Sandbox::start(spec);
     let id = sandbox.run("c");
-    crate::sandbox::wait_for("output", || {
+    wait_for("output", || {
         let log = sandbox.log(&id);
         (log.contains("out\n") && log.contains("err\n")).then_some(())
     });
-    let wire = crate::sandbox::Wire::connect(&sandbox.paths);
-    let mut command =
-        crate::sandbox::exec_request(&id, &["sh", "-c", "read go; echo seen > $(tty) && exit 3"]);
+    let wire = Wire::connect(&sandbox.paths);
+    let mut command = exec_request(&id, &["sh", "-c", "read go; echo seen > $(tty) && exit 3"]);
     command.tty = true;
     let request = wire.send(vetch::holder::proto::Request::Exec(command), &[]);
     let (_, fds) = wire.reply(request);

@@ -7,6 +7,7 @@ mod damage;
 mod hello;
 mod interrupted;
 mod layers;
+#[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;
 mod tars;

@@ -3,60 +3,33 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::print_stdout,
     reason = "test code outside #[test] functions"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use tempfile::TempDir;
 use vetch::api::client::Client;
 use vetch::config::Paths;
 use vetch::holder::cgroup::Cgroups;
 use vetch::image::{ImportOptions, Store, import};
-use vetch::sys::clock;
 
 use super::images;
+use super::wait::{look_until, wait_for};
 
-/// Longest that any condition may take on a busy machine.
-const DEADLINE_MS: u64 = 60_000;
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Longest that killing everything may take when a test is over.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
-/// False, with the reason printed, where these tests cannot run.
-pub fn can_run() -> bool {
-    let lacks = if !rustix::process::geteuid().is_root() {
-        "root"
-    } else if !Path::new("/bin/busybox").exists() {
-        "busybox-static"
-    } else {
-        return true;
-    };
-    println!("SKIPPED: tests with a real agent need {lacks}");
-    false
-}
-
-/// Waits until `look` gives something; panics with `what` after a minute.
-pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    wait_at_most(DEADLINE_MS, what, look)
-}
-
-/// Waits until `look` gives something; panics with `what` after so many milliseconds.
-pub fn wait_at_most<T>(limit_ms: u64, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = clock::now().boot_ms + limit_ms;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(clock::now().boot_ms < deadline, "waited in vain: {what}");
-        std::thread::sleep(LOOK_AGAIN);
-    }
-}
+/// Configuration: a container that fails again and again is restarted every second.
+pub const QUICK_BACK_OFF: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+crashLoopBackOff: {maxContainerRestartPeriod: 1s}
+";
 
 /// A running agent and its world.
 pub struct TestAgent {
@@ -73,15 +46,19 @@ pub struct TestAgent {
 impl TestAgent {
     /// With a busybox image in its store.
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With a busybox image in its store and this configuration file, such as [`QUICK_BACK_OFF`].
+    pub fn start_with(config: &str) -> Self {
         let mut agent = Self::prepare();
-        let archive = images::busybox_archive(agent.dir.path());
-        let store = Store::open(&agent.paths.images()).unwrap();
-        import(&store, &archive, &ImportOptions::default()).unwrap();
+        agent.configure(config);
+        agent.import_busybox();
         agent.spawn();
         agent
     }
 
-    /// Directories only.
+    /// Directories and an empty configuration file only.
     pub fn prepare() -> Self {
         let n = COUNTER.fetch_add(1, Ordering::Relaxed);
         let dir = tempfile::Builder::new().prefix("vt").tempdir().unwrap();
@@ -93,20 +70,39 @@ impl TestAgent {
         let manifests = dir.path().join("manifests");
         std::fs::create_dir_all(&manifests).unwrap();
         std::fs::create_dir_all(paths.images_import()).unwrap();
-        Self {
+        let agent = Self {
             child: None,
             cgroup_root: format!("/vetch-test-{}-{n}", std::process::id()),
             paths,
             manifests,
             dir,
-        }
+        };
+        agent.configure("");
+        agent
+    }
+
+    /// Its configuration file from the next start on.
+    pub fn configure(&self, config: &str) {
+        std::fs::write(self.config(), config).unwrap();
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir.path().join("config.yaml")
+    }
+
+    /// Puts a busybox image into its store.
+    pub fn import_busybox(&self) {
+        let archive = images::busybox_archive(self.dir.path());
+        let store = Store::open(&self.paths.images()).unwrap();
+        import(&store, &archive, &ImportOptions::default()).unwrap();
     }
 
     /// The agent's command line.
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
         command
-            .args(["agent", "--config", "/dev/null"])
+            .args(["agent", "--config"])
+            .arg(self.config())
             .args(["--hostname-override", "box"])
             .args(["--cgroup-root", &self.cgroup_root])
             .arg("--pod-manifest-path")
@@ -130,12 +126,17 @@ impl TestAgent {
 
     /// Starts it (again) and waits for nothing.
     pub fn launch(&mut self) {
+        self.launch_as(self.command());
+    }
+
+    /// Starts it by this command, which ends up executing [`Self::command`], and waits for nothing.
+    pub fn launch_as(&mut self, mut command: Command) {
         let words = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.dir.path().join("agent.log"))
             .unwrap();
-        self.child = Some(self.command().stderr(words).spawn().unwrap());
+        self.child = Some(command.stderr(words).spawn().unwrap());
     }
 
     /// What it said on stderr, over all its lives.
@@ -186,44 +187,6 @@ impl TestAgent {
         std::fs::remove_file(self.manifests.join(name)).unwrap();
     }
 
-    /// The pod of this name (without node suffix), if the agent shows it. One that is on its way out does not count
-    /// beside its successor.
-    pub fn pod(&self, name: &str) -> Option<Pod> {
-        let full = format!("{name}-box");
-        let mut pods = self.client().pods().ok()?;
-        pods.retain(|pod| pod.metadata.name.as_deref() == Some(&full));
-        pods.sort_by_key(|pod| pod.metadata.deletion_timestamp.is_some());
-        pods.into_iter().next()
-    }
-
-    /// Waits until the pod satisfies `test`.
-    pub fn wait_for_pod<T>(&self, name: &str, mut test: impl FnMut(&Pod) -> Option<T>) -> T {
-        let what = format!("pod {name}");
-        let mut seen = None;
-        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            wait_for(&what, || {
-                seen = self.pod(name);
-                seen.as_ref().and_then(&mut test)
-            })
-        }));
-        found.unwrap_or_else(|_| panic!("waited in vain: {what}: {seen:#?}\n{}", self.log()))
-    }
-
-    /// Waits until no pod is shown.
-    pub fn wait_for_no_pods(&self) {
-        wait_for("all pods are gone", || {
-            self.client().pods().ok()?.is_empty().then_some(())
-        });
-    }
-
-    /// Waits until the only container of the pod runs; gives its status.
-    pub fn wait_until_running(&self, name: &str) -> ContainerStatus {
-        self.wait_for_pod(name, |pod| {
-            let status = container(pod)?.clone();
-            status.state.as_ref()?.running.is_some().then_some(status)
-        })
-    }
-
     /// What a power cut does to processes and to the run directory: all dead, the directory of another boot.
     pub fn reboot(&mut self) {
         if self.child.is_some() {
@@ -253,52 +216,22 @@ impl TestAgent {
 
     /// Pids of everything in its cgroups but holders.
     pub fn container_pids(&self) -> Vec<i32> {
+        self.pids_below("")
+    }
+
+    /// Pids of all that runs in a container, exec'd processes and their children, too.
+    pub fn pids_of(&self, pod_uid: &str, container_id: &str) -> Vec<i32> {
+        self.pids_below(&format!("/pod{pod_uid}/{container_id}"))
+    }
+
+    fn pids_below(&self, path: &str) -> Vec<i32> {
         let cgroups = Cgroups::discover().unwrap();
         let classes = ["besteffort", "burstable", "guaranteed"];
         classes
             .iter()
-            .flat_map(|class| cgroups.pids(&format!("{}/{class}", self.cgroup_root)))
+            .flat_map(|class| cgroups.pids(&format!("{}/{class}{path}", self.cgroup_root)))
             .collect()
     }
-
-    /// Text and time of a pod's durable record.
-    pub fn record(&self, pod: &str) -> (String, SystemTime) {
-        let uid = self.pod(pod).unwrap().metadata.uid.unwrap();
-        let path = self.paths.pods().join(uid).join("record.json");
-        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
-        (std::fs::read_to_string(path).unwrap(), modified)
-    }
-
-    /// Text of the pod's log directory, all files of one container in order of restarts.
-    pub fn logs(&self, pod: &str, container: &str) -> String {
-        let mut texts = Vec::new();
-        let dirs = std::fs::read_dir(self.paths.log_dir.join("pods")).unwrap();
-        for dir in dirs.flatten() {
-            let name = dir.file_name().to_string_lossy().into_owned();
-            if !name.starts_with(&format!("default_{pod}-box_")) {
-                continue;
-            }
-            for file in std::fs::read_dir(dir.path().join(container))
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
-                let number: u32 = file
-                    .path()
-                    .file_stem()
-                    .and_then(|stem| stem.to_str()?.parse().ok())
-                    .unwrap_or(u32::MAX);
-                texts.push((number, std::fs::read_to_string(file.path()).unwrap()));
-            }
-        }
-        texts.sort();
-        texts.into_iter().map(|(_, text)| text).collect()
-    }
-}
-
-/// Status of a pod's first container.
-pub fn container(pod: &Pod) -> Option<&ContainerStatus> {
-    pod.status.as_ref()?.container_statuses.as_ref()?.first()
 }
 
 impl Drop for TestAgent {
@@ -319,12 +252,9 @@ fn kill_all(cgroup_root: &str) {
     let Ok(cgroups) = Cgroups::discover() else {
         return;
     };
-    for _ in 0..200 {
-        if !cgroups.is_populated(cgroup_root) {
-            break;
-        }
+    look_until(KILL_LIMIT, || {
         cgroups.kill(cgroup_root);
-        std::thread::sleep(LOOK_AGAIN);
-    }
+        (!cgroups.is_populated(cgroup_root)).then_some(())
+    });
     let _ = cgroups.remove(cgroup_root);
 }

@@ -1,3 +1,48 @@
-//! What several test files share.
+//! What the tests share. A test with a real agent looks like this:
+//!
+//! ```ignore
+//! #[expect(dead_code, reason = "the harness has more than is needed here")]
+//! mod support;
+//!
+//! use serde_json::json;
+//! use support::agent::TestAgent;
+//! use support::manifest::{LIVES, manifest};
+//! use support::wait::{can_run, wait_for};
+//!
+//! #[test]
+//! fn a_container_that_fails_is_restarted() {
+//!     if !can_run() {
+//!         return; // its reason is printed and counted
+//!     }
+//!     let agent = TestAgent::start(); // private directories, busybox in the store
+//!     agent.put("web.yaml", &manifest("web", 2, "exit 3"));
+//!     let status = agent.wait_for_status("web", "a restart", |status| {
+//!         (status["containerStatuses"][0]["restartCount"] == 1).then(|| status.clone())
+//!     });
+//!     let last = &status["containerStatuses"][0]["lastState"]["terminated"];
+//!     assert_eq!(last["exitCode"], json!(3));
+//! }
+//! ```
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `agent` | [`agent::TestAgent`]: starts, kills, ends and reboots an agent; its directories and processes |
+//! | `watch` | what a [`agent::TestAgent`] shows: pods, statuses, events, logs; waiting for them |
+//! | `ask` | the commands of a person, asked of a [`agent::TestAgent`] |
+//! | `manifest` | manifests, and the script of a container that lives until it is told to end |
+//! | `wait` | where tests can run, how long, waiting for a condition |
+//! | `images` | images made on the spot |
+//! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
+//!
+//! Rules: every wait has a condition and a deadline, nothing sleeps; a manifest has `hostNetwork: true` (which
+//! [`manifest::pod`] writes), so that no test depends on a bridge; every directory, cgroup and process ends with its value.
+//! A new file `tests/<theme>.rs` is found by cargo, and by `tests/run`, by itself.
 
+pub mod agent;
+pub mod ask;
 pub mod images;
+pub mod manifest;
+pub mod sandbox;
+pub mod wait;
+pub mod watch;
+pub mod wire;

@@ -1,134 +1,25 @@
 //! A real holder with a busybox image, in private directories and its own cgroup root; everything ends with the value.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test's helpers fail by panic, and a skip is printed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail by panic")]
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 use vetch::config::HolderPaths;
 use vetch::holder::cgroup::Cgroups;
-use vetch::holder::client::HolderConnection;
 use vetch::holder::proto::{
-    ContainerRecord, CreateContainer, ExecCommand, Exit, FromHolder, HolderState, InstanceState,
-    LogSpec, PROTO_VERSION, PodRecord, Reply, Request, Rootfs, SandboxSpec, ToHolder,
+    ContainerRecord, CreateContainer, Exit, InstanceState, LogSpec, PROTO_VERSION, PodRecord,
+    Reply, Request, Rootfs, SandboxSpec,
 };
 use vetch::oci::{ContainerInput, ManagedFiles, NodeFacts};
 use vetch::pod::StaticPod;
-use vetch::sys::clock;
 
-/// Longest that anything here may take.
-pub const DEADLINE: Duration = Duration::from_secs(30);
-
-/// False, with the reason printed, where these tests cannot run.
-pub fn can_run() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: needs root");
-    }
-    root
-}
-
-/// Waits for a condition; fails after [`DEADLINE`].
-pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let end = clock::now().boot_ms + u64::try_from(DEADLINE.as_millis()).unwrap();
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(clock::now().boot_ms < end, "waited in vain: {what}");
-        let pause = Timespec {
-            tv_sec: 0,
-            tv_nsec: 5_000_000,
-        };
-        let _ = poll(&mut [], Some(&pause));
-    }
-}
-
-/// One connection with its own request numbers.
-pub struct Wire {
-    pub connection: HolderConnection,
-    next: Cell<u64>,
-    /// Replies that came while waiting for something else.
-    replies: RefCell<HashMap<u64, (Reply, Vec<OwnedFd>)>>,
-    /// The newest state.
-    pub state: RefCell<Option<HolderState>>,
-    exec_exit: Cell<Option<(i32, bool)>>,
-}
-
-impl Wire {
-    pub fn connect(paths: &HolderPaths) -> Self {
-        Self {
-            connection: HolderConnection::connect(paths).unwrap(),
-            next: Cell::new(1),
-            replies: RefCell::default(),
-            state: RefCell::default(),
-            exec_exit: Cell::new(None),
-        }
-    }
-
-    pub fn send(&self, request: Request, fds: &[BorrowedFd<'_>]) -> u64 {
-        let id = self.next.replace(self.next.get() + 1);
-        self.connection
-            .send(&ToHolder { id, request }, fds)
-            .unwrap();
-        id
-    }
-
-    /// Receives one packet, or fails after the deadline.
-    pub fn receive(&self) {
-        let mut fds = [PollFd::from_borrowed_fd(
-            self.connection.as_fd(),
-            PollFlags::IN,
-        )];
-        let limit = Timespec::try_from(DEADLINE).unwrap();
-        assert_eq!(poll(&mut fds, Some(&limit)).unwrap(), 1, "no packet came");
-        let (message, fds) = self.connection.recv().unwrap();
-        match message {
-            FromHolder::State(state) => *self.state.borrow_mut() = Some(*state),
-            FromHolder::Reply { id, reply } => {
-                self.replies.borrow_mut().insert(id, (reply, fds));
-            }
-            FromHolder::ExecExited { code, timed_out } => {
-                self.exec_exit.set(Some((code, timed_out)));
-            }
-        }
-    }
-
-    pub fn reply(&self, id: u64) -> (Reply, Vec<OwnedFd>) {
-        loop {
-            if let Some(reply) = self.replies.borrow_mut().remove(&id) {
-                return reply;
-            }
-            self.receive();
-        }
-    }
-
-    pub fn ask(&self, request: Request) -> Reply {
-        let id = self.send(request, &[]);
-        self.reply(id).0
-    }
-
-    /// Waits for (exit code, timed out).
-    pub fn exec_exit(&self) -> (i32, bool) {
-        loop {
-            if let Some(exit) = self.exec_exit.get() {
-                return exit;
-            }
-            self.receive();
-        }
-    }
-}
+use super::wait::wait_for;
+use super::wire::{Wire, exec_request};
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
@@ -367,15 +258,6 @@ fn node_facts(cgroups: &Cgroups) -> NodeFacts {
         can_lower_oom_score: !withheld_capabilities.contains(&"CAP_SYS_RESOURCE".to_owned()),
         withheld_capabilities,
         ..NodeFacts::default()
-    }
-}
-
-pub fn exec_request(container: &str, args: &[&str]) -> ExecCommand {
-    ExecCommand {
-        container: container.into(),
-        args: args.iter().map(|&a| a.to_owned()).collect(),
-        tty: false,
-        timeout_ms: None,
     }
 }
 
