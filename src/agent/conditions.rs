@@ -2,6 +2,7 @@
 //! or changes, and shown as long as it holds.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::log::Log;
 
@@ -18,6 +19,8 @@ pub enum About {
     Import,
     /// The manifest source.
     Source,
+    /// Changes of this directory or file are noticed late.
+    Watch(PathBuf),
     /// Something of a pod, by its full name or UID.
     Pod(String),
 }

@@ -8,6 +8,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -56,9 +57,10 @@ use log::Log;
 use news::News;
 use pass::Next;
 use ring::Ring;
-use sources::{FileSource, Snapshot, Watch};
+use sources::{FileSource, Snapshot};
 use start::StartError;
 use state::{Agent, Job, Shared, Shown, Wishes};
+use watch::Watch;
 
 /// News that may wait; tasks wait when it is full.
 const MAX_NEWS: usize = 256;
@@ -193,21 +195,16 @@ impl Agent {
         self.source.seed(pods.collect());
     }
 
-    /// Starts the tasks that hear of changes on disk.
-    fn watch(&mut self) {
-        let paths = &self.config.paths;
-        let names = self.store.names_dir();
-        for (dir, hint) in [
-            (names, (|| News::Images) as fn() -> News),
-            (paths.images_import(), || News::Imports),
-        ] {
-            let watching = watch::watch(dir, self.news.clone(), hint);
-            self.executor.spawn(watching).detach();
-        }
-        let manifests = &self.config.pod_manifest_path;
-        // Watched before the first scan: what changes meanwhile must not wait for the periodic one.
-        let watching = watch::watch_manifests(Watch::new(manifests), self.news.clone());
-        self.executor.spawn(watching).detach();
+    /// Starts the tasks that hear of changes on disk: before the first look, or what changes meanwhile would wait for
+    /// the periodic one.
+    fn watch(&self) {
+        let watch = |path: &Path, hint: fn() -> News| {
+            let telling = watch::tell(Watch::new(path), self.news.clone(), hint);
+            self.executor.spawn(telling).detach();
+        };
+        watch(&self.config.pod_manifest_path, || News::Manifests);
+        watch(&self.config.paths.images_import(), || News::Imports);
+        watch(&self.store.names_dir(), || News::Images);
     }
 
     /// The last thing: records that were just renamed are synced, and nothing of a stopped node's cgroups stays.

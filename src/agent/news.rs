@@ -1,5 +1,7 @@
 //! What tasks tell the loop. News only update facts; the pass after them decides.
 
+use std::path::PathBuf;
+
 use super::store::WriteError;
 use crate::holder::proto::{HolderState, Reply};
 use crate::pod::PodUid;
@@ -19,6 +21,13 @@ pub struct SandboxId {
 pub enum News {
     /// Nothing but a reason to look: the API asked for something, or a signal came (see [`super::state::Wishes`]).
     Look,
+    /// Whether changes of a directory or file are noticed at once has changed.
+    Watched {
+        /// Which one.
+        path: PathBuf,
+        /// Why they are not.
+        problem: Option<String>,
+    },
     /// A manifest may have changed.
     Manifests,
     /// An image came or went.

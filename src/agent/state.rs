@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use async_channel::{Receiver, Sender};
@@ -150,6 +151,7 @@ impl Agent {
     pub fn absorb(&mut self, news: News) {
         match news {
             News::Look => {}
+            News::Watched { path, problem } => self.watched(path, problem),
             News::Manifests => self.wishes.rescan = true,
             News::Images => self.images.clear(),
             News::Imports => self.imports.look(),
@@ -165,6 +167,19 @@ impl Agent {
                 self.conditions.report(About::Sync, outcome);
             }
             News::Swept => self.sweep = Job::Idle,
+        }
+    }
+
+    fn watched(&mut self, path: PathBuf, problem: Option<String>) {
+        match problem {
+            None => self.conditions.clear(&About::Watch(path)),
+            Some(problem) => {
+                let late = format!(
+                    "changes of {} are noticed by the periodic scan only: {problem}",
+                    path.display()
+                );
+                self.conditions.set(About::Watch(path), late);
+            }
         }
     }
 

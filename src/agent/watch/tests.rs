@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_lite::FutureExt;
 
-use super::{Watch, see};
+use super::{News, Watch, see, tell};
 
 /// Far longer than it takes; waiting so long is a failure.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -107,6 +107,33 @@ fn follows_the_directory_through_deletion_and_replacement() {
     settle(&mut watch);
     put(&dir.join("a"), "2");
     assert!(sees(&mut watch), "file in the replaced directory");
+}
+
+#[test]
+fn a_watch_that_cannot_be_had_is_told_and_made_again() {
+    let root = tempfile::tempdir().unwrap();
+    let mut watch = Watch::new(root.path());
+    watch.lose(&rustix::io::Errno::MFILE.into());
+    let (news, inbox) = async_channel::unbounded();
+    let next = async || inbox.recv().await.unwrap();
+    let told = async {
+        let News::Watched { path, problem } = next().await else {
+            panic!("the problem comes first");
+        };
+        assert_eq!(path, root.path());
+        assert!(problem.unwrap().contains("max_user_instances"));
+        // Something may have changed meanwhile.
+        assert!(matches!(next().await, News::Images));
+        assert!(matches!(next().await, News::Watched { problem: None, .. }));
+        put(&root.path().join("a"), "1");
+        assert!(matches!(next().await, News::Images));
+    };
+    let late = async {
+        smol::Timer::after(DEADLINE).await;
+        panic!("nothing more is told");
+    };
+    let telling = tell(watch, news, || News::Images);
+    smol::block_on(told.or(telling).or(late));
 }
 
 #[test]
