@@ -15,13 +15,10 @@ use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::cgroup::CgroupError;
 use crate::holder::proto::{PROTO_VERSION, PodRecord, Request, SandboxSpec, Stamp};
+use crate::network;
 use crate::plan::{self, Action};
 use crate::pod::{PodUid, StaticPod};
 use crate::sys::remove;
-use crate::{network, oci};
-
-/// P-76 when the image is gone meanwhile.
-const SIGTERM: i32 = 15;
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -49,13 +46,15 @@ impl Agent {
                 id,
                 grace_ms,
                 reason,
+                pre_stop,
+                after,
             } => {
-                let signal = self.stop_signal(&uid, &id);
                 let request = Request::Stop {
                     id: id.clone(),
-                    signal,
                     grace_ms,
                     reason,
+                    pre_stop,
+                    after,
                 };
                 self.ask(&uid, Asked::Stop { id, grace_ms }, request, now);
             }
@@ -186,17 +185,6 @@ impl Agent {
             };
             self.container_failed(uid, failure, now);
         }
-    }
-
-    /// P-76: of the image that the instance was made from.
-    fn stop_signal(&self, uid: &PodUid, id: &str) -> i32 {
-        let containers = self.sandboxes.get(uid).map(Holding::containers);
-        let instance = containers
-            .into_iter()
-            .flatten()
-            .find(|container| container.id == id);
-        let image = instance.and_then(|instance| self.store.image(&instance.image_id).ok()?);
-        image.map_or(SIGTERM, |image| oci::stop_signal(&image.config))
     }
 
     /// Starts cleaning up after a dead holder.

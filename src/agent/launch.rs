@@ -16,7 +16,7 @@ use crate::image::{Image, Store, StoreError};
 use crate::network;
 use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts};
 use crate::plan::{self, ImagePresence};
-use crate::pod::StaticPod;
+use crate::pod::{StaticPod, hook, lifecycle};
 
 #[cfg(test)]
 mod tests;
@@ -114,23 +114,22 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         restart_count: order.restart_count,
         hash: plan::container_hash(order.container, name),
         image: name.to_owned(),
-        image_id: image.id,
         rootfs,
         confinement: launch.confinement,
         log: log_spec(ground.config, order, &id),
         termination_message: files.termination_message,
         termination_message_from_logs: container.termination_message_policy.as_deref()
             == Some("FallbackToLogsOnError"),
+        stop_signal: oci::stop_signal(&image.config),
+        image_id: image.id,
+        post_start: hook::post_start(container),
         id,
     })
 }
 
 fn find<'a>(order: Order<'a>) -> Result<&'a Container, LaunchError> {
-    let containers = order.pod.pod.spec.as_ref().map(|spec| &spec.containers);
-    containers
-        .into_iter()
-        .flatten()
-        .find(|container| container.name == order.container)
+    lifecycle::member(&order.pod.pod, order.container)
+        .map(|(_, container)| container)
         .ok_or_else(|| LaunchError::NoContainer(order.container.to_owned()))
 }
 

@@ -136,6 +136,13 @@ fn take_over(
     let node = host::facts(&config.node_name);
     let mut agent = Agent {
         rules: Rules {
+            labels: std::collections::BTreeMap::new(),
+            allocatable: crate::plan::Allocatable {
+                cpu_milli: u64::MAX,
+                memory: u64::MAX,
+                pods: u32::MAX,
+            },
+            shutdown: Vec::new(),
             boot_id,
             backoff: config.backoff,
             node_name: config.node_name.clone(),

@@ -15,8 +15,8 @@ use super::state::{Agent, Job, Shown};
 use super::{child, store, trash};
 use crate::holder::proto::Stamp;
 use crate::image::import_dir;
-use crate::plan::{self, Action, Desired, Event, ImagePresence, Observed, Plan};
-use crate::pod::Diagnostic;
+use crate::plan::{self, Action, Desired, Event, Halt, ImagePresence, Observed, Plan};
+use crate::pod::{Diagnostic, lifecycle};
 
 /// Records that change within this time are synced together.
 const SYNC_DELAY: Duration = Duration::from_millis(200);
@@ -47,6 +47,7 @@ impl Agent {
             wake_at_boot_ms,
             notes,
             events,
+            probes: _,
             restarts,
             pods,
         } = plan;
@@ -197,7 +198,12 @@ impl Agent {
             images: self.image_presence(),
             start_problems: self.start_problems.clone(),
             sandbox_problems: self.sandbox_problems.clone(),
-            stopping_all: self.wishes.stop,
+            probes: std::collections::BTreeMap::new(),
+            halt: if self.wishes.stop {
+                Halt::AgentStop
+            } else {
+                Halt::No
+            },
             sources_ready: self.has_delivered,
         }
     }
@@ -206,10 +212,8 @@ impl Agent {
         let specs = self
             .desired
             .values()
-            .filter_map(|pod| pod.pod.spec.as_ref());
-        let names = specs
-            .flat_map(|spec| &spec.containers)
-            .filter_map(|container| container.image.as_deref());
+            .flat_map(|pod| lifecycle::members(&pod.pod));
+        let names = specs.flat_map(|(_, container)| container.image.as_deref());
         let mut seen = BTreeMap::new();
         for name in names {
             if !self.images.contains_key(name) {

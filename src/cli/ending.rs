@@ -1,7 +1,6 @@
 //! Ends pods without an agent, by asking their holders. What a dead holder left is killed.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +11,6 @@ use crate::config::Paths;
 use crate::holder::cgroup::Cgroups;
 use crate::holder::client::{ClientError, HolderConnection};
 use crate::holder::proto::{ContainerRecord, FromHolder, HolderState, Reply, Request, ToHolder};
-use crate::image::Store;
 use crate::sys::{clock, remove};
 
 /// Time that is given beyond the grace of the slowest pod: killing and unmounting.
@@ -164,9 +162,10 @@ impl Ending {
         };
         Request::Stop {
             id: container.id.clone(),
-            signal: stop_signal(&self.found.record.sandbox.trash, &container.image_id),
             grace_ms,
             reason: format!("Stopping container {}", container.name),
+            pre_stop: None,
+            after: Vec::new(),
         }
     }
 
@@ -178,17 +177,6 @@ impl Ending {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// The image's StopSignal, or SIGTERM. The trash is in the root directory, beside the images.
-fn stop_signal(trash: &Path, image_id: &str) -> i32 {
-    let image = trash
-        .parent()
-        .and_then(|root| Store::open(&root.join("images")).ok())
-        .and_then(|store| store.image(image_id).ok().flatten());
-    image.map_or(libc::SIGTERM, |image| {
-        crate::oci::stop_signal(&image.config)
-    })
 }
 
 /// The holder is gone: kills what is left of its pod, then removes its cgroups and its directory.

@@ -95,6 +95,7 @@ fn describe(action: &Action, pods: &[Pod]) -> String {
             id,
             grace_ms,
             reason,
+            ..
         } => format!(
             "stop container {} of {} within {}: {reason}",
             short(id),

@@ -10,7 +10,9 @@ use rustix::process::WaitStatus;
 
 use super::cgroup::Cgroups;
 use super::logs::{LogWriter, Stream};
-use super::proto::{ContainerRecord, CreateContainer, Exit, InstanceState, ProcessId, Stamp};
+use super::proto::{
+    ContainerRecord, CreateContainer, Exit, HookState, InstanceState, ProcessId, Stamp, StopPhase,
+};
 use crate::sys;
 
 /// P-78: least time between stop signal and SIGKILL.
@@ -47,7 +49,6 @@ impl From<WaitStatus> for End {
 
 /// See [`super::proto::Request::Stop`].
 pub(super) struct StopOrder {
-    pub(super) signal: i32,
     pub(super) grace_ms: u64,
     pub(super) reason: String,
 }
@@ -137,6 +138,9 @@ impl Instance {
                 image: request.image.clone(),
                 image_id: request.image_id.clone(),
                 log: request.log.file.clone(),
+                stop_signal: request.stop_signal,
+                post_start: HookState::None,
+                pre_stop: HookState::None,
                 state,
             },
             request,
@@ -227,13 +231,14 @@ impl Instance {
                 started_at,
             } => {
                 // Gone already: its exit is about to be reaped.
-                let _ = sys::signals::send(process.pid, order.signal);
+                let _ = sys::signals::send(process.pid, self.request.stop_signal);
                 *kill_at_ms = Some(wanted);
                 self.record.state = InstanceState::Stopping {
                     process: *process,
                     started_at: *started_at,
                     kill_at_boot_ms: wanted,
                     reason: order.reason,
+                    phase: StopPhase::Signalled,
                 };
             }
             InstanceState::Stopping {

@@ -13,11 +13,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pod::hook::Hook;
 use crate::pod::{PodUid, StaticPod};
 pub use crate::sys::{clock::Stamp, process::ProcessId};
 
 /// Version of this protocol.
-pub const PROTO_VERSION: u32 = 1;
+pub const PROTO_VERSION: u32 = 2;
 
 /// Written by the agent to `pod.json` before it starts the holder (N-81, S-165), so that a later agent, or `vetch stop`
 /// without one, knows what runs and how to end it.
@@ -89,8 +90,39 @@ pub struct ContainerRecord {
     pub image_id: String,
     /// Live log file (`…/<n>.log`).
     pub log: PathBuf,
+    /// P-79: as given at its creation.
+    #[serde(default = "sigterm")]
+    pub stop_signal: i32,
+    /// P-90: how far its postStart hook is.
+    #[serde(default)]
+    pub post_start: HookState,
+    /// P-77: how far its preStop hook is.
+    #[serde(default)]
+    pub pre_stop: HookState,
     /// Where it stands.
     pub state: InstanceState,
+}
+
+/// The signal that ends a container unless its image or manifest names another.
+fn sigterm() -> i32 {
+    15
+}
+
+/// How far a hook is. Moved by the holder only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HookState {
+    /// There is none, or it has not begun.
+    #[default]
+    None,
+    /// It runs.
+    Running,
+    /// It succeeded.
+    Done,
+    /// It failed, or was given up at the end of the grace.
+    Failed {
+        /// For people, with the last of its output.
+        message: String,
+    },
 }
 
 /// State of an instance. Moved by the holder only: Running on a successful create+start, Stopping on a
@@ -104,7 +136,8 @@ pub enum InstanceState {
         /// When.
         started_at: Stamp,
     },
-    /// A stop signal was sent; SIGKILL to the whole cgroup follows at the deadline.
+    /// It is on its way out: preStop, then the wait for others, then the stop signal; SIGKILL to the whole cgroup follows
+    /// at the deadline.
     Stopping {
         /// The container's init process.
         process: ProcessId,
@@ -114,9 +147,24 @@ pub enum InstanceState {
         kill_at_boot_ms: u64,
         /// Why, for people.
         reason: String,
+        /// How far.
+        #[serde(default)]
+        phase: StopPhase,
     },
     /// Its process is gone and reaped, and its cgroup is empty.
     Exited(Exit),
+}
+
+/// How far a stop is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopPhase {
+    /// Its preStop hook runs. Left when that ends, or when the grace is over.
+    PreStop,
+    /// P-81: waits for other containers to end. Left when they have, or when the grace is over.
+    Waiting,
+    /// The signal was sent.
+    #[default]
+    Signalled,
 }
 
 /// How an instance ended.
@@ -151,16 +199,22 @@ pub enum Request {
     /// Mount the rootfs, create and start. Idempotent by container id; refused while another instance of the same name
     /// lives or is being made.
     Create(Box<CreateContainer>),
-    /// Send `signal` to init; at the deadline SIGKILL the whole cgroup. A later request can only shorten the wait.
+    /// Run the preStop hook, wait for others, send the instance's stop signal to init; at the deadline SIGKILL the whole
+    /// cgroup. All of it happens whether the sender lives or not. A later request can only shorten the wait.
     Stop {
         /// Container id.
         id: String,
-        /// Signal number.
-        signal: i32,
-        /// From now to SIGKILL, in ms; at least 2000 is applied (P-78).
+        /// From now to SIGKILL, in ms; the hook and the wait count against it. Between signal and SIGKILL are at least
+        /// 2000 (P-78). With 0 there is neither hook nor wait.
         grace_ms: u64,
         /// Why, for people ("Stopping container web").
         reason: String,
+        /// P-77.
+        #[serde(default)]
+        pre_stop: Option<Hook>,
+        /// P-81: names of containers that have to end before the signal is sent.
+        #[serde(default)]
+        after: Vec<String>,
     },
     /// Forget an exited instance: libcontainer state, mounts, bundle, writable layer, log files and link.
     Remove {
@@ -202,6 +256,12 @@ pub struct CreateContainer {
     pub termination_message: Option<PathBuf>,
     /// FallbackToLogsOnError (P-172).
     pub termination_message_from_logs: bool,
+    /// P-79.
+    #[serde(default = "sigterm")]
+    pub stop_signal: i32,
+    /// P-90: run once the container runs. It has no time limit; a container that ends ends it.
+    #[serde(default)]
+    pub post_start: Option<Hook>,
 }
 
 /// The overlay root of an instance.

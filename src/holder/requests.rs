@@ -56,15 +56,12 @@ impl Holder {
             Request::Create(request) => self.create(request, (number, id), now),
             Request::Stop {
                 id,
-                signal,
                 grace_ms,
                 reason,
+                pre_stop: _,
+                after: _,
             } => {
-                let order = StopOrder {
-                    signal,
-                    grace_ms,
-                    reason,
-                };
+                let order = StopOrder { grace_ms, reason };
                 Some(self.stop(&id, order, now))
             }
             Request::Remove { id, with_logs } => {

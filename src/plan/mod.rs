@@ -28,6 +28,7 @@ mod history;
 mod notes;
 mod outcome;
 mod pass;
+mod probe;
 mod qos;
 mod run;
 mod sandbox;
@@ -37,12 +38,15 @@ mod tests;
 
 use crate::config::BackoffCurve;
 use crate::holder::proto::{ContainerRecord, PodRecord, Stamp};
+use crate::pod::hook::Hook;
+use crate::pod::probe::{ProbeKind, ProbeSpec};
 use crate::pod::{PodUid, StaticPod};
 
 pub use history::{
     Backoff, ContainerHistory, Ending, EndingCause, Finished, History, LiveInstance, PastInstance,
     PodHistory,
 };
+pub use probe::Tally;
 pub use qos::{QosClass, pod_cgroup, qos_class};
 
 /// The present moment on both clocks.
@@ -62,10 +66,71 @@ pub struct Observed {
     pub start_problems: BTreeMap<(PodUid, String), StartProblem>,
     /// What went wrong with the last attempt to make a sandbox (P-35). Cleared by success.
     pub sandbox_problems: BTreeMap<PodUid, StartProblem>,
-    /// The whole agent is to end: every pod is to be stopped, whatever is desired.
-    pub stopping_all: bool,
+    /// What the probes have found, each since its verdict last changed. Nothing while there is no verdict yet.
+    pub probes: BTreeMap<ProbeKey, Finding>,
+    /// Every pod is to be stopped, whatever is desired.
+    pub halt: Halt,
     /// P-162 (per source, D-7): false until the sources have delivered once; nothing unknown is removed before.
     pub sources_ready: bool,
+}
+
+/// Whether the node is to run pods at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Halt {
+    /// It is.
+    #[default]
+    No,
+    /// The agent was told to end every pod, and then itself.
+    AgentStop,
+    /// N-25…N-28: the node goes down; pods end in the order of their priorities.
+    NodeShutdown {
+        /// Since when, CLOCK_BOOTTIME ms.
+        since_boot_ms: u64,
+    },
+}
+
+/// One probe of one container instance.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProbeKey {
+    /// Pod.
+    pub uid: PodUid,
+    /// Container id, so that no result is ever taken for another instance's.
+    pub id: String,
+    /// Which of its probes.
+    pub kind: ProbeKind,
+}
+
+/// A probe that is to be run now, again and again, until it is no longer in the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeOrder {
+    /// `containers[].name`.
+    pub container: String,
+    /// How.
+    pub spec: ProbeSpec,
+    /// When the container started: the initial delay counts from here.
+    pub started_at: Stamp,
+    /// The verdict to begin with; none counts as not started.
+    pub initial: Option<ProbeVerdict>,
+    /// Host network: the pod is at the node's own addresses.
+    pub host_network: bool,
+}
+
+/// A probe's result after its thresholds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeVerdict {
+    /// Healthy, ready, started.
+    Success,
+    /// Not.
+    Failure,
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// After thresholds.
+    pub verdict: ProbeVerdict,
+    /// Of the run that settled it, for people.
+    pub output: String,
 }
 
 /// A sandbox (holder and what is left of it).
@@ -141,6 +206,32 @@ pub struct Rules {
     pub node_name: String,
     /// status.hostIP; none while the node has no address.
     pub host_ip: Option<String>,
+    /// S-172: labels of the node.
+    pub labels: BTreeMap<String, String>,
+    /// S-170: what pods can have.
+    pub allocatable: Allocatable,
+    /// N-26: which priorities end when, at a node shutdown; from the lowest.
+    pub shutdown: Vec<ShutdownTurn>,
+}
+
+/// What the node has for pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocatable {
+    /// Thousandths of a CPU.
+    pub cpu_milli: u64,
+    /// Bytes.
+    pub memory: u64,
+    /// Pods.
+    pub pods: u32,
+}
+
+/// Pods that end together when the node goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShutdownTurn {
+    /// `spec.priority` from which on; a pod belongs to the turn with the highest one that is not above its own.
+    pub priority: i32,
+    /// Longest grace of its pods, ms; the next turn begins after it at the latest.
+    pub grace_ms: u64,
 }
 
 /// One thing to do. `apply` performs it; the outcome comes back as observation.
@@ -162,8 +253,8 @@ pub enum Action {
         /// P-47.
         restart_count: u32,
     },
-    /// Ask the holder to stop an instance with the stop signal of its image. Said again in each pass until the holder
-    /// reports the instance as stopping: asking twice is harmless.
+    /// Ask the holder to stop an instance. Said again in each pass until the holder reports the instance as stopping:
+    /// asking twice is harmless.
     StopContainer {
         /// Pod.
         uid: PodUid,
@@ -173,6 +264,10 @@ pub enum Action {
         grace_ms: u64,
         /// P-84.
         reason: String,
+        /// P-77.
+        pre_stop: Option<Hook>,
+        /// P-81: names of containers that have to end before the signal is sent.
+        after: Vec<String>,
     },
     /// Ask the holder to forget an exited instance.
     RemoveContainer {
@@ -248,6 +343,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// To record (also those that say nothing new: the recorder counts repeats).
     pub events: Vec<Event>,
+    /// Every probe that is to run now (R-13, R-16…R-18).
+    pub probes: BTreeMap<ProbeKey, ProbeOrder>,
     /// When each waiting container is due to start again: (pod, container) → CLOCK_BOOTTIME ms.
     pub restarts: BTreeMap<(PodUid, String), u64>,
     /// Every pod, desired or still ending, with its full status, as an API server would show it.

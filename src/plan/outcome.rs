@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Action, Event, History, Note, Plan};
+use super::{Action, Event, History, Note, Plan, ProbeKey, ProbeOrder};
 use crate::pod::PodUid;
 
 /// Collects the parts of a [`Plan`].
@@ -14,6 +14,7 @@ pub(super) struct Outcome {
     pub(super) history: History,
     pub(super) notes: Vec<Note>,
     pub(super) events: Vec<Event>,
+    pub(super) probes: BTreeMap<ProbeKey, ProbeOrder>,
     pub(super) restarts: BTreeMap<(PodUid, String), u64>,
     pub(super) pods: BTreeMap<PodUid, Pod>,
     wake_at_boot_ms: Option<u64>,
@@ -26,6 +27,7 @@ impl Outcome {
             history,
             notes: Vec::new(),
             events: Vec::new(),
+            probes: BTreeMap::new(),
             restarts: BTreeMap::new(),
             pods: BTreeMap::new(),
             wake_at_boot_ms: None,
@@ -46,6 +48,7 @@ impl Outcome {
             wake_at_boot_ms: self.wake_at_boot_ms,
             notes: self.notes,
             events: self.events,
+            probes: self.probes,
             restarts: self.restarts,
             pods: self.pods,
         }

@@ -3,7 +3,7 @@
 use super::outcome::Outcome;
 use super::run::Verdicts;
 use super::{
-    Action, Desired, Ending, EndingCause, Note, Now, Observed, PodHistory, Rules, Sandbox,
+    Action, Desired, Ending, EndingCause, Halt, Note, Now, Observed, PodHistory, Rules, Sandbox,
     SandboxState, absorb, events, run, sandbox, status,
 };
 use crate::pod::{PodUid, StaticPod};
@@ -105,7 +105,7 @@ fn forget_action(uid: &PodUid, memory: PodHistory) -> Action {
 fn recall(world: World<'_>, pod: &StaticPod, out: &mut Outcome) -> PodHistory {
     let uid = &pod.uid;
     let old = out.history.pods.remove(uid);
-    let came_back = !world.observed.stopping_all && !world.observed.sandboxes.contains_key(uid);
+    let came_back = world.observed.halt == Halt::No && !world.observed.sandboxes.contains_key(uid);
     match old {
         Some(memory) if came_back && is_removed(&memory) => {
             out.actions.push(forget_action(uid, memory));
@@ -135,7 +135,7 @@ fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
     let is_unwanted = !world.desired.contains_key(uid);
     if is_removed(memory) || (is_unwanted && world.observed.sources_ready) {
         Goal::End(EndingCause::Removed)
-    } else if world.observed.stopping_all {
+    } else if world.observed.halt != Halt::No {
         Goal::End(EndingCause::AgentStop)
     } else if is_unwanted {
         Goal::Hold

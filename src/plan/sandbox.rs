@@ -171,6 +171,8 @@ pub(super) fn stop(
         id: stop.record.id.clone(),
         grace_ms,
         reason: stop.reason.clone(),
+        pre_stop: None,
+        after: Vec::new(),
     });
 }
 

@@ -151,6 +151,8 @@ impl Sandbox {
             },
             termination_message: Some(termination),
             termination_message_from_logs: false,
+            stop_signal: libc::SIGTERM,
+            post_start: None,
         };
         (self.adjust)(&mut request);
         request
@@ -226,9 +228,10 @@ impl Sandbox {
     pub fn stop(&self, id: &str, grace_ms: u64) -> Reply {
         self.wire.ask(Request::Stop {
             id: id.into(),
-            signal: libc::SIGTERM,
             grace_ms,
             reason: "test".into(),
+            pre_stop: None,
+            after: Vec::new(),
         })
     }
 

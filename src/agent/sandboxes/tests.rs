@@ -1,7 +1,7 @@
 use async_channel::Receiver;
 
 use super::*;
-use crate::holder::proto::{Exit, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
+use crate::holder::proto::{Exit, HookState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
 use crate::pod::{Origin, StaticPod};
 
 fn uid() -> PodUid {
@@ -72,6 +72,10 @@ fn state(ids: &[&str]) -> Box<HolderState> {
                 image: String::new(),
                 image_id: String::new(),
                 log: "/log".into(),
+                stop_signal: 15,
+                post_start: HookState::None,
+                pre_stop: HookState::None,
+
                 state: InstanceState::Exited(exit.clone()),
             })
             .collect(),

@@ -2,7 +2,9 @@ use std::os::fd::AsFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::super::proto::{ContainerRecord, Exit, InstanceState, PROTO_VERSION, ProcessId};
+use super::super::proto::{
+    ContainerRecord, Exit, HookState, InstanceState, PROTO_VERSION, ProcessId,
+};
 use super::*;
 
 fn state(messages: &[&str]) -> HolderState {
@@ -14,6 +16,10 @@ fn state(messages: &[&str]) -> HolderState {
         image: String::new(),
         image_id: String::new(),
         log: "/x".into(),
+        stop_signal: 15,
+        post_start: HookState::None,
+        pre_stop: HookState::None,
+
         state: InstanceState::Exited(Exit {
             started_at: None,
             finished_at: crate::sys::clock::now(),

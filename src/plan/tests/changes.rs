@@ -2,7 +2,7 @@
 
 use super::fixtures::*;
 use crate::holder::proto::ContainerRecord;
-use crate::plan::{Action, Finished, History, ImagePresence, SandboxState, plan};
+use crate::plan::{Action, Finished, Halt, History, ImagePresence, SandboxState, plan};
 
 /// P-40: only the container with the changed image is replaced, whatever the restart policy.
 #[test]
@@ -20,6 +20,8 @@ fn image_edit_in_place_replaces_one_container() {
         id: "a-0".into(),
         grace_ms: 5000,
         reason: "Container a definition changed, will be restarted".into(),
+        pre_stop: None,
+        after: Vec::new(),
     };
     assert_eq!(plan.actions, [stop]);
     assert_eq!(
@@ -49,6 +51,8 @@ fn container_taken_out_of_the_spec_is_stopped_and_removed() {
         id: "b-0".into(),
         grace_ms: 5000,
         reason: "Container b was removed from the pod".into(),
+        pre_stop: None,
+        after: Vec::new(),
     };
     assert_eq!(plan.actions, [stop]);
     let ended = vec![running("a", 0, 0), exited("b", 0, (0, 2), 143)];
@@ -92,7 +96,7 @@ fn end_of_all_pods_interrupts_but_finishes_nothing() {
     let p = pod("u1", "Never", &["a"]);
     let mut observed = seen(&p, ready(vec![running("a", 0, 0)]));
     let history = history_of(&[&p], &[(0, observed.clone())]);
-    observed.stopping_all = true;
+    observed.halt = Halt::AgentStop;
     let plan = planned(&[&p], &observed, &history, 1);
     assert!(matches!(plan.actions[..], [Action::StopContainer { .. }]));
     let state = ready(vec![exited("a", 0, (0, 2), 143)]);

@@ -7,11 +7,12 @@ use serde_json::json;
 
 use crate::config::BackoffCurve;
 use crate::holder::proto::{
-    ContainerRecord, Exit, InstanceState, PROTO_VERSION, PodRecord, ProcessId, SandboxSpec, Stamp,
+    ContainerRecord, Exit, HookState, InstanceState, PROTO_VERSION, PodRecord, ProcessId,
+    SandboxSpec, Stamp, StopPhase,
 };
 use crate::plan::{
-    Desired, History, ImagePresence, Observed, Plan, Rules, Sandbox, SandboxState, container_hash,
-    plan,
+    Allocatable, Desired, History, ImagePresence, Observed, Plan, Rules, Sandbox, SandboxState,
+    container_hash, plan,
 };
 use crate::pod::{Origin, PodUid, StaticPod};
 
@@ -60,6 +61,13 @@ pub(super) fn with_image(mut pod: StaticPod, index: usize, image: &str) -> Stati
 
 pub(super) fn rules() -> Rules {
     Rules {
+        labels: BTreeMap::new(),
+        allocatable: Allocatable {
+            cpu_milli: 4000,
+            memory: 1 << 30,
+            pods: 110,
+        },
+        shutdown: Vec::new(),
         boot_id: "boot-1".into(),
         backoff: BackoffCurve::default(),
         node_name: "node".into(),
@@ -145,6 +153,9 @@ fn instance(name: &str, restart_count: u32, state: InstanceState) -> ContainerRe
         image: "app".into(),
         image_id: "sha256:app".into(),
         log: format!("/log/{name}/{restart_count}.log").into(),
+        stop_signal: 15,
+        post_start: HookState::None,
+        pre_stop: HookState::None,
         state,
     }
 }
@@ -163,6 +174,7 @@ pub(super) fn stopping(name: &str, restart_count: u32, kill_at_boot_ms: u64) -> 
         started_at: at(0),
         kill_at_boot_ms,
         reason: "told".into(),
+        phase: StopPhase::Signalled,
     };
     instance(name, restart_count, state)
 }

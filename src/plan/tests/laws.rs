@@ -6,7 +6,7 @@ use proptest::sample::select;
 use super::fixtures::{pod, uid, with_image};
 use super::sim::World;
 use super::sim_node::Luck;
-use crate::plan::{Action, ImagePresence};
+use crate::plan::{Action, Halt, ImagePresence};
 use crate::pod::StaticPod;
 
 const IMAGES: [&str; 3] = ["app", "app:2", "app:3"];
@@ -100,7 +100,7 @@ fn happen(world: &mut World, happening: &Happening, wake_at: Option<u64>) {
         Happening::Reboot => world.reboot(),
         Happening::Image(n, here) => world.set_image(IMAGES[n], presence(here)),
         Happening::Sources(ready) => world.observed.sources_ready = ready,
-        Happening::StopAll => world.observed.stopping_all = true,
+        Happening::StopAll => world.observed.halt = Halt::AgentStop,
         Happening::Wait(ms) => world.boot_ms += ms,
         Happening::Sleep => world.boot_ms = world.boot_ms.max(wake_at.unwrap_or_default()),
     }
@@ -128,7 +128,7 @@ proptest! {
             happen(&mut world, h, wake_at);
             wake_at = world.pass().wake_at_boot_ms;
         }
-        if world.observed.stopping_all {
+        if world.observed.halt != Halt::No {
             world.settle();
             prop_assert!(world.observed.sandboxes.is_empty());
             world.restart_agent();

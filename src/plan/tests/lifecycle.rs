@@ -25,6 +25,8 @@ fn stop(pod: &StaticPod, id: &str, reason: &str) -> Action {
         id: id.into(),
         grace_ms: 5000,
         reason: reason.into(),
+        pre_stop: None,
+        after: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::fixtures::pod_record;
 use super::sim::World;
-use crate::holder::proto::{ContainerRecord, InstanceState};
+use crate::holder::proto::{ContainerRecord, InstanceState, StopPhase};
 use crate::plan::{Action, Sandbox, SandboxState};
 use crate::pod::PodUid;
 
@@ -107,6 +107,7 @@ impl World {
             started_at,
             kill_at_boot_ms: kill_at,
             reason: "told".into(),
+            phase: StopPhase::Signalled,
         };
     }
 

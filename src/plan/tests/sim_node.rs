@@ -2,8 +2,8 @@
 
 use super::fixtures::{process, ready};
 use super::sim::World;
-use crate::holder::proto::{ContainerRecord, Exit, InstanceState, Stamp};
-use crate::plan::{History, ImagePresence, SandboxState, StartProblem, container_hash};
+use crate::holder::proto::{ContainerRecord, Exit, HookState, InstanceState, Stamp};
+use crate::plan::{Halt, History, ImagePresence, SandboxState, StartProblem, container_hash};
 use crate::pod::{PodUid, StaticPod};
 
 /// How in-flight work ends.
@@ -121,6 +121,10 @@ impl World {
             image_id: format!("sha256:{spec}"),
             image: spec,
             log: "/log".into(),
+            stop_signal: 15,
+            post_start: HookState::None,
+            pre_stop: HookState::None,
+
             state,
         });
         self.observed.start_problems.remove(&key);
@@ -201,7 +205,7 @@ impl World {
     fn forget_memory(&mut self) {
         self.observed.start_problems.clear();
         self.observed.sandbox_problems.clear();
-        self.observed.stopping_all = false;
+        self.observed.halt = Halt::No;
         for sandbox in self.observed.sandboxes.values_mut() {
             if let SandboxState::Dead { cleaning, .. } = &mut sandbox.state {
                 *cleaning = false;
