@@ -12,6 +12,7 @@ use super::trash;
 use crate::holder::proto::{HolderState, PodRecord};
 use crate::pod::PodUid;
 use crate::sys::remove;
+use crate::sys::state_file::{self, ReadError};
 
 /// Something of an earlier agent cannot be looked at. The agent must not start then: what it does not see it would kill
 /// or start twice.
@@ -123,9 +124,9 @@ impl Agent {
 
 /// A record in the run directory; none when it is missing or not (or no longer) understood.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, AdoptError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(AdoptError::at(path)(error)),
+    match state_file::read(path) {
+        Ok(record) => Ok(record),
+        Err(ReadError::Content { .. }) => Ok(None),
+        Err(ReadError::Io { path, source }) => Err(AdoptError { path, source }),
     }
 }

@@ -27,8 +27,6 @@ enum SandboxError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    #[error("write the pod's record")]
-    Encode(#[from] serde_json::Error),
 }
 
 impl Agent {
@@ -124,8 +122,7 @@ impl Agent {
         // Whatever lies there is of no living holder.
         let _ = remove::tree(paths.dir());
         store::make_private_dir(paths.dir())?;
-        let json = serde_json::to_vec(record)?;
-        store::write_atomic(&paths.pod_record(), &json)?;
+        store::write_json(&paths.pod_record(), record)?;
         self.cgroups.create(&record.sandbox.holder_cgroup)?;
         self.cgroups.create(&record.sandbox.pod_cgroup)?;
         Ok(())

@@ -240,12 +240,7 @@ fn write_bundle(
     store::make_dir(&writable.join("work"))?;
     let bundle = ground.config.paths.holder(&pod.uid).bundle(id);
     store::make_dir(&bundle)?;
-    let path = bundle.join("config.json");
-    let json = serde_json::to_vec(&launch.spec).map_err(|error| WriteError {
-        path: path.clone(),
-        source: error.into(),
-    })?;
-    store::write_atomic(&path, &json)?;
+    store::write_json(&bundle.join("config.json"), &launch.spec)?;
     let process = launch.spec.process().as_ref();
     let user = process.map(|process| process.user());
     Ok(Rootfs {

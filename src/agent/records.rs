@@ -11,6 +11,7 @@ use super::store::{self, WriteError};
 use crate::config::Paths;
 use crate::plan::{History, PodHistory};
 use crate::pod::{PodUid, StaticPod};
+use crate::sys::state_file;
 
 #[cfg(test)]
 mod tests;
@@ -70,11 +71,8 @@ pub fn load(paths: &Paths) -> Loaded {
 }
 
 fn load_one(path: &Path, uid: &str) -> Result<Option<(Record, u64)>, String> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
+    let bytes = state_file::read_bytes(path).map_err(|error| error.to_string())?;
+    let Some(bytes) = bytes else { return Ok(None) };
     let record: Record = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     if record.pod.uid.as_str() == uid {
         Ok(Some((record, print(&bytes))))

@@ -11,7 +11,7 @@ use super::sandboxes::is_running;
 use super::store::{self, WriteError};
 use crate::config::{Config, HolderPaths, Paths};
 use crate::holder::proto::{HolderState, ProcessId};
-use crate::sys::{clock, process, remove};
+use crate::sys::{clock, process, remove, state_file};
 
 #[cfg(test)]
 mod tests;
@@ -264,8 +264,7 @@ fn bury_holders(paths: &Paths) -> Result<(), StartError> {
 /// Makes a holder's last state that of a dead one with nothing but exits, so that its pod takes them in as of any dead
 /// holder. What ran was interrupted by the reboot. False when there is nothing to take in.
 fn keep_exits(holder: &HolderPaths) -> io::Result<bool> {
-    let text = std::fs::read(holder.state()).unwrap_or_default();
-    let Ok(mut state) = serde_json::from_slice::<HolderState>(&text) else {
+    let Ok(Some(mut state)) = state_file::read::<HolderState>(&holder.state()) else {
         return Ok(false);
     };
     state.containers.retain(|container| !is_running(container));
@@ -278,8 +277,7 @@ fn keep_exits(holder: &HolderPaths) -> io::Result<bool> {
     if state.containers.is_empty() {
         return Ok(false);
     }
-    let json = serde_json::to_vec(&state)?;
-    let written = store::write_atomic(&holder.state(), &json);
+    let written = store::write_json(&holder.state(), &state);
     written.map(|()| true).map_err(|error| error.source)
 }
 

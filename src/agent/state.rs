@@ -27,7 +27,7 @@ use crate::image::Store;
 use crate::oci::NodeFacts;
 use crate::plan::{Desired, History, ImagePresence, Note, Rules, StartProblem};
 use crate::pod::PodUid;
-use crate::sys::clock;
+use crate::sys::{clock, state_file};
 
 /// What was asked for from outside: flags, since asking twice is asking once.
 #[derive(Debug, Default)]
@@ -362,6 +362,5 @@ impl Agent {
 
 /// What a holder wrote last.
 pub fn recorded_state(config: &Config, uid: &PodUid) -> Option<HolderState> {
-    let bytes = std::fs::read(config.paths.holder(uid).state()).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    state_file::read(&config.paths.holder(uid).state()).ok()?
 }

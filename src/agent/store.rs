@@ -1,4 +1,4 @@
-//! The only writer of state files. A reader sees the old content or the new one, never a mixture.
+//! What the agent writes, with errors that name the file; how a file is replaced is in [`state_file`].
 //!
 //! Invariant 6: what must outlive a power cut is synced, but nothing on the path to a pod's start waits for that. So the
 //! records of pods are renamed into place at once and synced a moment later, off the loop ([`sync`]).
@@ -7,6 +7,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::sys::state_file;
 
 #[cfg(test)]
 mod tests;
@@ -32,32 +36,15 @@ impl WriteError {
     }
 }
 
-/// Replaces `path` (mode 0600) with `bytes`; what must outlive a power cut needs [`sync`] later. One writer per path: the temporary name is fixed, so that a crash leaves at
-/// most one stray file, which the next write takes over.
+/// [`state_file::replace`]; what must outlive a power cut needs [`sync`] later.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    replace(path, bytes).map_err(WriteError::at(path))
+    state_file::replace(path, bytes).map_err(WriteError::at(path))
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = temporary(path)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)?;
-    file.write_all(bytes)?;
-    std::fs::rename(&temporary, path)
-}
-
-fn temporary(path: &Path) -> io::Result<PathBuf> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(".tmp");
-    Ok(path.with_file_name(hidden))
+/// The same with a value as JSON.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), WriteError> {
+    let bytes = serde_json::to_vec(value).map_err(|error| WriteError::at(path)(error.into()))?;
+    write_atomic(path, &bytes)
 }
 
 /// Rewrites a file in place with this mode: for files that are bind-mounted into running containers, whose mounts a
@@ -105,15 +92,10 @@ pub fn make_private_dir(path: &Path) -> Result<(), WriteError> {
         .map_err(WriteError::at(path))
 }
 
-/// Makes files that were renamed into place durable, with their directory entries. Missing ones are fine: they were
-/// removed meanwhile. Blocks on the disk: call it off the loop.
+/// Makes files that were renamed into place durable, see [`state_file::sync`]. Blocks on the disk: call it off the loop.
 pub fn sync(paths: &[PathBuf]) -> Result<(), WriteError> {
     for path in paths {
-        match File::open(path).and_then(|file| file.sync_all()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            other => other.map_err(WriteError::at(path))?,
-        }
-        sync_parent(path).map_err(WriteError::at(path))?;
+        state_file::sync(path).map_err(WriteError::at(path))?;
     }
     Ok(())
 }
@@ -136,12 +118,5 @@ pub async fn sync_aside(paths: Vec<PathBuf>) -> Result<(), WriteError> {
             path: first,
             source,
         }),
-    }
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
     }
 }

@@ -4,10 +4,7 @@ use std::path::Path;
 
 use crate::config::{HolderPaths, Paths};
 use crate::holder::proto::{ContainerRecord, HolderState, InstanceState, PodRecord};
-use crate::sys::process;
-
-/// State and record files are a few KiB; more is no record of ours.
-const MAX_RECORD: u64 = 16 << 20;
+use crate::sys::{process, state_file};
 
 /// A holder's directory and what it says.
 #[derive(Debug)]
@@ -62,9 +59,5 @@ fn read(paths: HolderPaths) -> Option<Found> {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).ok()?;
-    file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    state_file::read(path).ok()?
 }

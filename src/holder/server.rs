@@ -2,7 +2,7 @@
 //! here waits for anything but the poll.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -348,10 +348,6 @@ impl Holder {
     }
 
     fn write_state(&self) -> io::Result<()> {
-        let target = self.paths.state();
-        let temporary = target.with_extension("tmp");
-        let bytes = serde_json::to_vec(&self.state())?;
-        std::fs::File::create(&temporary)?.write_all(&bytes)?;
-        std::fs::rename(temporary, target)
+        sys::state_file::replace(&self.paths.state(), &serde_json::to_vec(&self.state())?)
     }
 }

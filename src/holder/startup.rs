@@ -20,6 +20,7 @@ use super::server::Holder;
 use crate::config::HolderPaths;
 use crate::pod::PodUid;
 use crate::sys;
+use crate::sys::state_file::{self, ReadError};
 
 /// Why a sandbox could not be made (P-35). Printed as one line with its causes.
 #[derive(Debug, thiserror::Error)]
@@ -30,11 +31,8 @@ pub(super) enum StartupError {
         path: PathBuf,
         source: io::Error,
     },
-    #[error("understand {path}")]
-    Record {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    #[error(transparent)]
+    Record(#[from] ReadError),
     #[error("{0}")]
     System(&'static str, #[source] io::Error),
     #[error("join the holder's cgroup")]
@@ -97,11 +95,7 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
 }
 
 fn read_record(path: &Path) -> Result<OwnRecord, StartupError> {
-    let bytes = fs::read(path).map_err(io_error("read", path))?;
-    serde_json::from_slice(&bytes).map_err(|source| StartupError::Record {
-        path: path.to_owned(),
-        source,
-    })
+    state_file::read(path)?.ok_or_else(|| io_error("read", path)(io::ErrorKind::NotFound.into()))
 }
 
 /// First start: session, cgroup and mount namespace; then the same process again from a read-only bind mount of its own

@@ -28,6 +28,7 @@ use oci_spec::image::ImageConfiguration;
 
 use crate::plan::ImagePresence;
 use crate::pod::image_ref::ImageRef;
+use crate::sys::state_file::ReadError;
 
 pub mod archive;
 pub mod builtin;
@@ -100,6 +101,15 @@ pub enum StoreError {
         #[source]
         source: serde_json::Error,
     },
+}
+
+impl From<ReadError> for StoreError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io { path, source } => Self::io("read", &path, source),
+            ReadError::Content { path, source } => Self::Damaged { path, source },
+        }
+    }
 }
 
 impl StoreError {

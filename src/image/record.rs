@@ -1,9 +1,9 @@
 //! The small files of the store: JSON, replaced by rename after an fsync.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
@@ -11,11 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::digest::Digest;
-
-/// Largest file that is read: a configuration of the size that an import takes, and the rest.
-const MAX_FILE: u64 = 16 << 20;
-/// Beginning of the names of files being written.
-pub const TEMPORARY: &str = ".tmp-";
+use crate::sys::state_file;
 
 /// What keeps an image from being collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,20 +63,7 @@ pub fn file_name(name: &str) -> String {
 
 /// `None` when there is no such file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(StoreError::io("open", path, e)),
-    };
-    let mut text = Vec::new();
-    file.take(MAX_FILE)
-        .read_to_end(&mut text)
-        .map_err(|e| StoreError::io("read", path, e))?;
-    let value = serde_json::from_slice(&text).map_err(|source| StoreError::Damaged {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Some(value))
+    Ok(state_file::read(path)?)
 }
 
 /// All files of a directory. Damaged ones are left out with a warning: they hide one thing, not everything.
@@ -111,39 +94,15 @@ pub fn list(dir: &Path) -> Result<Vec<String>, StoreError> {
     Ok(names)
 }
 
-/// Replaces a file durably. Only for the holder of the store's lock: the temporary name is fixed.
+/// Replaces a file durably. Only for the holder of the store's lock: there is one writer per path.
 pub fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), StoreError> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = dir.join(format!("{TEMPORARY}{name}"));
-    let text = serde_json::to_vec(value).map_err(|source| StoreError::Damaged {
-        path: path.to_owned(),
-        source,
-    })?;
-    write_synced(&temporary, &text)?;
-    std::fs::rename(&temporary, path).map_err(|e| StoreError::io("rename into", path, e))?;
-    sync_dir(dir)
-}
-
-fn write_synced(path: &Path, text: &[u8]) -> Result<(), StoreError> {
-    let write = || {
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(text)?;
-        file.sync_all()
-    };
-    write().map_err(|e| StoreError::io("write", path, e))
+    let bytes = serde_json::to_vec(value).map_err(|e| StoreError::io("encode", path, e))?;
+    state_file::replace_synced(path, &bytes).map_err(|e| StoreError::io("write", path, e))
 }
 
 /// Makes renames and removals in a directory durable.
 pub fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(|e| StoreError::io("sync", dir, e))
+    state_file::sync_dir(dir).map_err(|e| StoreError::io("sync", dir, e))
 }
 
 /// Removes a file that may be missing.

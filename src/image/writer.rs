@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 
 use super::digest::Digest;
-use super::record::{self, NameEntry, Pin, Record, TEMPORARY};
+use super::record::{self, NameEntry, Pin, Record};
 use super::{Store, StoreError};
 use crate::pod::image_ref::ImageRef;
 use crate::sys::remove;
+use crate::sys::state_file::TEMPORARY;
 
 /// The right to change the store. Dropping it gives the right back.
 #[derive(Debug)]

@@ -9,3 +9,4 @@ pub mod process;
 pub mod remove;
 pub mod seccomp;
 pub mod signals;
+pub mod state_file;
