@@ -228,11 +228,15 @@ impl Agent {
             .log_trouble
             .iter()
             .map(|t| format!("log lines are lost: {t}"));
+        let flawed = state
+            .log_flaw
+            .iter()
+            .map(|t| format!("its logs are not as they should be: {t}"));
         let no_record = state
             .record_trouble
             .iter()
             .map(|t| format!("its holder's record is old: {t}"));
-        let troubles: Vec<_> = lost_lines.chain(no_record).collect();
+        let troubles: Vec<_> = lost_lines.chain(flawed).chain(no_record).collect();
         let Some(holding) = self.holding(id) else {
             return;
         };

@@ -207,6 +207,11 @@ impl Instance {
         }
     }
 
+    /// What else is wrong with the log.
+    pub(super) fn log_flaw(&self) -> Option<&str> {
+        self.log.as_ref().ok().and_then(LogWriter::flaw)
+    }
+
     /// A child of the holder that is no container, exec or worker ended: the log writer may have started it.
     pub(super) fn log_child_exited(&mut self, pid: i32) {
         if let Ok(log) = &mut self.log {

@@ -68,6 +68,9 @@ pub struct HolderState {
     /// Set while log lines are being dropped (disk full, …): what failed, in words.
     #[serde(default)]
     pub log_trouble: Option<String>,
+    /// Set while a log is written, and yet is not as it should be (no link, no compression): what failed, in words.
+    #[serde(default)]
+    pub log_flaw: Option<String>,
     /// Set while `state.json` cannot be written (run directory full, …): the next agent would read an old one.
     #[serde(default)]
     pub record_trouble: Option<String>,

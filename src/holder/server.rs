@@ -49,6 +49,7 @@ pub(super) struct Holder {
     child_exits: OwnedFd,
     buffer: Vec<u8>,
     log_trouble: Option<String>,
+    log_flaw: Option<String>,
     record_trouble: Option<String>,
 }
 
@@ -90,6 +91,7 @@ impl Holder {
             child_exits,
             buffer: vec![0; BUFFER],
             log_trouble: None,
+            log_flaw: None,
             record_trouble: None,
         })
     }
@@ -263,9 +265,14 @@ impl Holder {
             }
         }
         self.clear_remains(now);
+        self.look_at_logs();
+    }
+
+    fn look_at_logs(&mut self) {
         let trouble = self.instances.iter().find_map(Instance::log_trouble);
-        if self.log_trouble.as_deref() != trouble {
-            self.log_trouble = trouble.map(str::to_owned);
+        let flaw = self.instances.iter().find_map(Instance::log_flaw);
+        if (self.log_trouble.as_deref(), self.log_flaw.as_deref()) != (trouble, flaw) {
+            (self.log_trouble, self.log_flaw) = (trouble.map(Into::into), flaw.map(Into::into));
             self.changed = true;
         }
     }
@@ -317,6 +324,7 @@ impl Holder {
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
             creating: self.jobs.iter().filter_map(Job::creates).collect(),
             log_trouble: self.log_trouble.clone(),
+            log_flaw: self.log_flaw.clone(),
             record_trouble: self.record_trouble.clone(),
         }
     }

@@ -81,6 +81,7 @@ fn state(ids: &[&str]) -> Box<HolderState> {
             .collect(),
         creating: [].into(),
         log_trouble: None,
+        log_flaw: None,
         record_trouble: None,
     })
 }

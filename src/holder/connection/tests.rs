@@ -40,6 +40,7 @@ fn state(messages: &[&str]) -> HolderState {
         containers: messages.iter().map(container).collect(),
         creating: [].into(),
         log_trouble: None,
+        log_flaw: None,
         record_trouble: None,
     }
 }

@@ -25,6 +25,8 @@ pub struct Rotation {
     /// Program whose role `compress-log` is run.
     compressor: PathBuf,
     child: Option<Child>,
+    /// Why the rotated files are not as they should be, since the last attempt to make them so.
+    flaw: Option<String>,
 }
 
 /// A compression in progress.
@@ -43,7 +45,12 @@ impl Rotation {
             limits,
             compressor,
             child: None,
+            flaw: None,
         }
+    }
+
+    pub fn flaw(&self) -> Option<&str> {
+        self.flaw.as_deref()
     }
 
     /// Clears what a crash left behind and goes on where rotation stood.
@@ -56,7 +63,9 @@ impl Rotation {
             }
         }
         self.prune()?;
-        self.compress_next()
+        let outcome = self.compress_next();
+        self.note(outcome);
+        Ok(())
     }
 
     /// Moves the live file away and opens a new one. If that fails, the live file keeps its name (G-10).
@@ -75,10 +84,8 @@ impl Rotation {
             }
         };
         self.prune()?;
-        // Without compression the cap holds all the same, only less fits under it.
-        if let Err(error) = self.compress_next() {
-            tracing::warn!("cannot compress {}: {error}", rotated.display());
-        }
+        let outcome = self.compress_next();
+        self.note(outcome);
         Ok(opened)
     }
 
@@ -89,16 +96,29 @@ impl Rotation {
 
     /// The child was reaped: puts its result in place and starts the next one. A child that made no result is not
     /// followed by another before the next rotation, or a full disk would keep us spawning.
-    pub fn child_exited(&mut self, pid: u32) -> io::Result<()> {
-        let Some(child) = self.child.take_if(|child| child.pid == pid) else {
-            return Ok(());
-        };
+    pub fn child_exited(&mut self, pid: u32) {
+        if let Some(child) = self.child.take_if(|child| child.pid == pid) {
+            let outcome = self.take_in(&child);
+            self.note(outcome);
+        }
+    }
+
+    /// Without compression the cap holds all the same, only less fits under it.
+    fn note(&mut self, compressed: io::Result<()>) {
+        let live = self.place.live.display();
+        self.flaw = compressed
+            .err()
+            .map(|e| format!("cannot compress the rotated files of {live}: {e}"));
+    }
+
+    fn take_in(&mut self, child: &Child) -> io::Result<()> {
         remove::file(&with_suffix(&child.source, COMPRESSING))?;
         let done = with_suffix(&child.source, COMPRESSION_DONE);
         if child.doomed || !child.source.exists() {
             return remove::file(&done);
         }
         if !done.exists() {
+            // Full disk, or a copy that is hardly smaller.
             return Ok(());
         }
         fs::rename(&done, with_suffix(&child.source, COMPRESSED))?;

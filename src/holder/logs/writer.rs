@@ -36,6 +36,8 @@ pub enum LogError {
 pub struct LogWriter {
     place: Place,
     link: PathBuf,
+    /// Why there is no link.
+    link_flaw: Option<String>,
     max_size: u64,
     format: Formatter,
     rotation: Rotation,
@@ -81,6 +83,7 @@ impl LogWriter {
         };
         let mut writer = Self {
             link: spec.link.clone(),
+            link_flaw: None,
             max_size: spec.max_size,
             format: Formatter::default(),
             rotation: Rotation::new(place.clone(), limits, compressor.to_owned()),
@@ -122,6 +125,11 @@ impl LogWriter {
         }
     }
 
+    /// What is not as it should be although lines are written: no link, no compression.
+    pub fn flaw(&self) -> Option<&str> {
+        self.link_flaw.as_deref().or(self.rotation.flaw())
+    }
+
     /// P-172: the end of the log, both streams, at most this many lines and bytes.
     pub fn tail(&self, max_lines: u64, max_bytes: usize) -> String {
         read::tail_text(&self.place, max_lines, max_bytes)
@@ -134,12 +142,8 @@ impl LogWriter {
 
     /// To be called after a child that [`LogWriter::owns_child`] was reaped; harmless for any other.
     pub fn child_exited(&mut self, pid: i32) {
-        let Ok(pid) = u32::try_from(pid) else { return };
-        if let Err(error) = self.rotation.child_exited(pid) {
-            tracing::warn!(
-                "cannot finish the rotation of {}: {error}",
-                self.place.live.display()
-            );
+        if let Ok(pid) = u32::try_from(pid) {
+            self.rotation.child_exited(pid);
         }
     }
 
@@ -219,9 +223,8 @@ impl LogWriter {
         let opened = self.place.open_live()?;
         self.rotation.resume()?;
         // The link is for collectors; the log goes on without it.
-        if let Err(error) = make_link(&self.link, &self.place.live) {
-            tracing::warn!("cannot link {}: {error}", self.link.display());
-        }
+        let link = make_link(&self.link, &self.place.live).err();
+        self.link_flaw = link.map(|e| format!("cannot link {}: {e}", self.link.display()));
         Ok(opened)
     }
 

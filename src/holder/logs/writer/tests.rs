@@ -100,6 +100,29 @@ fn trouble_drops_lines_and_reports_them_when_it_is_over() {
 }
 
 #[test]
+fn a_missing_link_and_missing_compression_are_told_and_cost_no_line() {
+    let mut fixture = fixture(200);
+    fixture.spec.max_files = 5;
+    fs::create_dir_all(&fixture.spec.link).unwrap();
+    let mut writer = LogWriter::open_with(&fixture.spec, Path::new("/no/program")).unwrap();
+    assert!(writer.flaw().unwrap().starts_with("cannot link "));
+    fs::remove_dir(&fixture.spec.link).unwrap();
+    drop(writer);
+    writer = LogWriter::open_with(&fixture.spec, Path::new("/no/program")).unwrap();
+    assert_eq!(writer.flaw(), None);
+    for number in 0..15 {
+        writer.feed(Stream::Stdout, format!("line {number}\n").as_bytes(), now());
+    }
+    assert!(writer.flaw().unwrap().starts_with("cannot compress "));
+    drop(writer);
+    // Nor does the next instance, which finds the same.
+    writer = LogWriter::open_with(&fixture.spec, Path::new("/no/program")).unwrap();
+    assert!(writer.flaw().unwrap().starts_with("cannot compress "));
+    assert_eq!(writer.trouble(), None);
+    assert_eq!(writer.tail(1, 1000), "line 14\n");
+}
+
+#[test]
 fn finish_tries_once_more_and_reports() {
     let fixture = fixture(1000);
     let dir = fixture.root.path().join("log");
