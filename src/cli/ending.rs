@@ -10,7 +10,8 @@ use super::{CliError, output};
 use crate::config::Paths;
 use crate::holder::cgroup::Cgroups;
 use crate::holder::client::{ClientError, HolderConnection};
-use crate::holder::proto::{ContainerRecord, FromHolder, HolderState, Reply, Request, ToHolder};
+use crate::holder::proto::{FromHolder, HolderState, Reply, Request, ToHolder};
+use crate::plan::stop;
 use crate::sys::{clock, remove};
 
 /// Time that is given beyond the grace of the slowest pod: killing and unmounting.
@@ -136,37 +137,21 @@ impl Ending {
 
     /// Asks what still runs to stop, and the holder to leave when nothing does.
     fn react(&mut self, state: &HolderState, grace: Grace) -> Result<bool, CliError> {
-        let running: Vec<&ContainerRecord> = state
-            .containers
-            .iter()
-            .filter(|c| holders::is_running(c))
-            .collect();
-        if running.is_empty() {
+        let pod = &self.found.record.pod;
+        let grace_ms = match grace {
+            Grace::Recorded => u64::from(pod.grace_s()) * 1000,
+            Grace::Shortest => 0,
+        };
+        let orders = stop::orders(&pod.pod, &state.containers, grace_ms);
+        if orders.is_empty() {
             return self.ask(SHUTDOWN, Request::Shutdown);
         }
-        for container in running {
-            if self.asked.insert(container.id.clone()) {
-                let request = self.stop(container, grace);
-                if !self.ask(STOP, request)? {
-                    return Ok(false);
-                }
+        for order in orders {
+            if self.asked.insert(order.id.clone()) && !self.ask(STOP, order.into_request())? {
+                return Ok(false);
             }
         }
         Ok(true)
-    }
-
-    fn stop(&self, container: &ContainerRecord, grace: Grace) -> Request {
-        let grace_ms = match grace {
-            Grace::Recorded => u64::from(self.found.record.pod.grace_s()) * 1000,
-            Grace::Shortest => 0,
-        };
-        Request::Stop {
-            id: container.id.clone(),
-            grace_ms,
-            reason: format!("Stopping container {}", container.name),
-            pre_stop: None,
-            after: Vec::new(),
-        }
     }
 
     /// False when the holder has gone meanwhile.

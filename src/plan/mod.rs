@@ -9,6 +9,7 @@
 //! | `run` | which containers of a ready sandbox start, stop, are cleared away? |
 //! | `container` | one container: keep, start, wait (why, how long), done? |
 //! | `backoff` | how long? |
+//! | `stop` | how is a container asked to end, and after which others? |
 //! | `status`, `container_status`, `conditions`, `qos` | what does an API server show? |
 //! | `events`, `notes` | what do people read? |
 //! | `history`, `outcome` | memory between passes, and the plan as it grows |
@@ -33,6 +34,7 @@ mod qos;
 mod run;
 mod sandbox;
 mod status;
+pub mod stop;
 #[cfg(test)]
 mod tests;
 

@@ -8,3 +8,4 @@ mod lifecycle;
 mod sim;
 mod sim_apply;
 mod sim_node;
+mod stop;
