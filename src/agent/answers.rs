@@ -90,12 +90,6 @@ impl Backend for Answers {
         self.0.borrow().gate.1.clone()
     }
 
-    fn rescan(&self) {
-        let mut agent = self.0.borrow_mut();
-        agent.wishes.rescan = true;
-        agent.look_again();
-    }
-
     fn stop(&self) {
         let mut agent = self.0.borrow_mut();
         agent.wishes.stop = true;

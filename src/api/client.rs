@@ -127,10 +127,6 @@ impl Client {
         let body = self.call(Method::GET, &path, LONG_POLL + DEADLINE)?;
         decode(&path, &body)
     }
-    /// Makes the agent read manifests and images again.
-    pub fn rescan(&self) -> Result<(), ClientError> {
-        self.call(Method::POST, "/v1/rescan", DEADLINE).map(drop)
-    }
     /// Makes the agent end every pod and then itself; returns at once.
     pub fn stop(&self) -> Result<(), ClientError> {
         self.call(Method::POST, "/v1/stop", DEADLINE).map(drop)

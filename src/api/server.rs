@@ -49,8 +49,6 @@ pub trait Backend {
     fn generation(&self) -> u64;
     /// Closed at the next rise of the generation.
     fn changed(&self) -> Receiver<Infallible>;
-    /// Read manifests and images again.
-    fn rescan(&self);
     /// End every pod, then the agent.
     fn stop(&self);
 }
@@ -170,10 +168,6 @@ async fn answer<B: Backend>(request: &Request<Incoming>, backend: &B) -> Answer 
         (&Method::GET, "/v1/events") => json(&backend.events()),
         (&Method::GET, "/v1/plan") => json(&backend.plan()),
         (&Method::GET, "/v1/changes") => changes(request.uri().query(), backend).await,
-        (&Method::POST, "/v1/rescan") => {
-            backend.rescan();
-            empty(StatusCode::NO_CONTENT)
-        }
         (&Method::POST, "/v1/stop") => {
             backend.stop();
             empty(StatusCode::ACCEPTED)

@@ -8,7 +8,6 @@
 //! | `GET /v1/events` | `Vec<EventRecord>`, oldest first |
 //! | `GET /v1/plan` | [`PlanView`] |
 //! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is above N, or after 30 s |
-//! | `POST /v1/rescan` | 204; reads manifests and images again now |
 //! | `POST /v1/stop` | 202; ends every pod with its grace, then the agent |
 
 use std::path::PathBuf;

@@ -124,7 +124,7 @@ impl StoreError {
 
 impl Store {
     /// Opens `<root-dir>/images`, creating its directories if missing. Takes no lock and waits for nothing; what an
-    /// interrupted import left is removed by whoever takes the lock next, see [`Store::has_leftovers`].
+    /// interrupted import left is removed by whoever takes the lock next.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         let store = Self {
             dir: dir.to_path_buf(),
@@ -142,13 +142,6 @@ impl Store {
             std::fs::create_dir_all(&sub).map_err(|e| StoreError::io("create", &sub, e))?;
         }
         Ok(store)
-    }
-
-    /// Is there anything that a [`Writer`] would clean up? True also while an import runs.
-    pub fn has_leftovers(&self) -> bool {
-        [self.staging_dir(), self.trash_dir()]
-            .iter()
-            .any(|dir| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()))
     }
 
     /// The directory whose changes mean that other images are here: watch it.

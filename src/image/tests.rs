@@ -171,7 +171,9 @@ fn removing_takes_the_name_then_the_image_and_only_its_own_layers() {
         std::fs::read_dir(place.store.layers_dir()).unwrap().count(),
         1
     );
-    assert!(!place.store.has_leftovers());
+    for dir in [place.store.staging_dir(), place.store.trash_dir()] {
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::images;
 use crate::tars::Tar;
-use crate::{Place, chain};
+use crate::{Place, chain, has_leftovers};
 
 fn vetch(place: &Place) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vetch"));
@@ -83,7 +83,7 @@ fn an_import_killed_at_any_point_leaves_a_working_store() {
     for (n, layer) in image.layers.iter().rev().enumerate() {
         assert_eq!(entries(layer), 311, "layer {n}");
     }
-    assert!(!place.store.has_leftovers());
+    assert!(!has_leftovers(&place.store));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_full_disk_fails_the_import_and_nothing_else() {
         import(&small).unwrap();
         let text = chain(&import(&big).unwrap_err());
         assert!(text.contains(message), "{text}");
-        assert!(!store.has_leftovers());
+        assert!(!has_leftovers(&store));
         let names: Vec<_> = store
             .list()
             .unwrap()

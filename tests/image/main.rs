@@ -58,6 +58,16 @@ impl Place {
 }
 
 /// The whole chain of causes.
+/// Is there anything of an unfinished import or removal?
+fn has_leftovers(store: &Store) -> bool {
+    let names = store.names_dir();
+    let root = names.parent().expect("it is in the store");
+    ["staging", "trash"].iter().any(|dir| {
+        let mut entries = std::fs::read_dir(root.join(dir)).expect("read the store");
+        entries.next().is_some()
+    })
+}
+
 fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
