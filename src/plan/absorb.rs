@@ -7,7 +7,8 @@ use super::events;
 use super::outcome::Outcome;
 use super::pass::PodView;
 use super::{
-    Backoff, ContainerHistory, LiveInstance, PastInstance, PodHistory, SandboxState, backoff,
+    Backoff, ContainerHistory, LiveInstance, PastInstance, PodHistory, SandboxState, StopCause,
+    backoff,
 };
 use crate::holder::proto::{ContainerRecord, Exit, InstanceState, Stamp};
 
@@ -22,9 +23,11 @@ pub(super) fn absorb(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outc
         lose_all_but(&BTreeSet::new(), view, memory);
         return;
     };
-    memory.next_attempt = memory
-        .next_attempt
-        .max(sandbox.record.attempt.saturating_add(1));
+    let next_attempt = sandbox.record.attempt.saturating_add(1);
+    if memory.next_attempt < next_attempt {
+        memory.next_attempt = next_attempt;
+        memory.epoch = memory.epoch.saturating_add(1);
+    }
     match &sandbox.state {
         SandboxState::Starting => {}
         SandboxState::Ready { containers, .. } => {
@@ -45,10 +48,11 @@ fn meet_all(
     memory: &mut PodHistory,
     out: &mut Outcome,
 ) {
+    let epoch = memory.epoch;
     for record in containers {
         let container = memory.containers.entry(record.name.clone()).or_default();
         if !is_old_or_double(record, container) {
-            meet(record, view, container, out);
+            meet((record, epoch), view, container, out);
         }
     }
 }
@@ -67,7 +71,7 @@ fn is_old_or_double(record: &ContainerRecord, container: &ContainerHistory) -> b
 }
 
 fn meet(
-    record: &ContainerRecord,
+    (record, epoch): (&ContainerRecord, u32),
     view: &PodView<'_>,
     container: &mut ContainerHistory,
     out: &mut Outcome,
@@ -80,13 +84,17 @@ fn meet(
     match &record.state {
         InstanceState::Running { started_at, .. } | InstanceState::Stopping { started_at, .. } => {
             if is_new {
-                container.current = Some(live(record, *started_at, view));
+                container.current = Some(LiveInstance {
+                    epoch,
+                    ..live(record, *started_at, view)
+                });
             }
         }
         InstanceState::Exited(exit) => {
-            let interrupted = !is_new && container.current.as_ref().is_some_and(|c| c.interrupted);
+            let met = container.current.take().filter(|_| !is_new);
             let past = PastInstance {
-                interrupted,
+                epoch: met.as_ref().map_or(epoch, |met| met.epoch),
+                stop: met.and_then(|met| met.stop),
                 ..past(record, exit)
             };
             bury(past, view, container);
@@ -103,7 +111,10 @@ fn live(record: &ContainerRecord, started_at: Stamp, view: &PodView<'_>) -> Live
         hash: record.hash.clone(),
         started_at,
         boot_id: view.world.rules.boot_id.clone(),
-        interrupted: false,
+        epoch: 0,
+        started: false,
+        ready: false,
+        stop: None,
     }
 }
 
@@ -115,7 +126,8 @@ fn past(record: &ContainerRecord, exit: &Exit) -> PastInstance {
         image_id: record.image_id.clone(),
         hash: record.hash.clone(),
         exit: exit.clone(),
-        interrupted: false,
+        epoch: 0,
+        stop: None,
     }
 }
 
@@ -133,7 +145,11 @@ fn lose_all_but(known: &BTreeSet<&str>, view: &PodView<'_>, memory: &mut PodHist
 
 fn lost(current: LiveInstance, view: &PodView<'_>) -> PastInstance {
     PastInstance {
-        interrupted: current.interrupted || went_down_in_order(&current, view),
+        epoch: current.epoch,
+        stop: current
+            .stop
+            .clone()
+            .or_else(|| went_down_in_order(&current, view).then_some(StopCause::NodeDown)),
         exit: Exit {
             started_at: Some(current.started_at),
             finished_at: view.world.now,

@@ -1,6 +1,6 @@
 //! Delays: between restarts (P-64…P-72), after a failed start and after a failed sandbox (L-4).
 
-use super::{Backoff, PastInstance, Rules, StartProblem};
+use super::{Backoff, PastInstance, Rules, StartProblem, StopCause};
 use crate::config::BackoffCurve;
 
 /// First wait after a failed start of a container or sandbox.
@@ -18,7 +18,7 @@ pub(super) fn after_exit(
     ended: &PastInstance,
     rules: &Rules,
 ) -> Option<Backoff> {
-    if ended.interrupted {
+    if ended.stop.as_ref().is_some_and(StopCause::is_interruption) {
         return None;
     }
     // P-70: a new image starts afresh, and so does a new boot.

@@ -7,7 +7,7 @@ use super::events::Announcement;
 use super::pass::PodView;
 use super::{
     ContainerHistory, ImagePresence, LiveInstance, PastInstance, SandboxState, StartProblem,
-    backoff, container_hash, notes,
+    StopCause, backoff, container_hash, notes,
 };
 use crate::holder::proto::InstanceState;
 use crate::pod::image_ref::BUILTIN;
@@ -111,7 +111,7 @@ fn should_restart(view: &PodView<'_>, last: &PastInstance) -> bool {
         .spec
         .as_ref()
         .and_then(|spec| spec.restart_policy.as_deref());
-    last.interrupted
+    last.stop.as_ref().is_some_and(StopCause::is_interruption)
         || match policy {
             Some("Never") => false,
             Some("OnFailure") => last.exit.code != 0,

@@ -1,13 +1,14 @@
-//! What the plan remembers between passes. Everything but the announcements and [`LiveInstance::interrupted`] is a fact
-//! that was seen; the agent saves it when it changes (D-9).
+//! What the plan remembers between passes. Everything but the announcements and [`LiveInstance::stop`] is a fact that was
+//! seen; the agent saves it when it changes (D-9). Older records still load: what is new in them has a default.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::holder::proto::{Exit, Stamp};
 use crate::pod::PodUid;
+use crate::pod::probe::ProbeKind;
 
 /// What the plan remembers between passes; persisted by the agent when it changes (D-9).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,20 @@ pub struct PodHistory {
     /// Next sandbox attempt (P-31).
     #[serde(default)]
     pub next_attempt: u32,
-    /// By container name.
+    /// Rises with each sandbox that is seen (P-36) and with each restart of all containers (P-63). What belongs to an
+    /// earlier one does not count as initialised.
+    #[serde(default)]
+    pub epoch: u32,
+    /// P-63: containers whose newest instance is of an epoch before this one start, whatever their policy says.
+    #[serde(default)]
+    pub anew_from: u32,
+    /// P-63: set while every container is being ended, so that all start anew.
+    #[serde(default)]
+    pub restarting: Option<RestartAll>,
+    /// P-98: for how long the pod has been active.
+    #[serde(default)]
+    pub active: Option<ActiveTime>,
+    /// By container name; init containers too.
     #[serde(default)]
     pub containers: BTreeMap<String, ContainerHistory>,
     /// Set once when the pod reached a terminal phase (P-111, P-114).
@@ -57,6 +71,28 @@ pub enum Finished {
     Succeeded,
     /// Some did not.
     Failed,
+    /// P-98: Failed, because `activeDeadlineSeconds` were over.
+    DeadlineExceeded,
+}
+
+/// P-63: a restart of all containers under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartAll {
+    /// When it began.
+    pub since: Timestamp,
+    /// The container whose exit asked for it.
+    pub container: String,
+}
+
+/// How long a pod has been active, so that no jump of the wall clock within a boot changes it (P-98, D-9).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveTime {
+    /// Milliseconds until `since`.
+    pub before_ms: u64,
+    /// Counted by CLOCK_BOOTTIME from here.
+    pub since: Stamp,
+    /// In this boot.
+    pub boot_id: String,
 }
 
 /// A pod on its way out.
@@ -75,6 +111,66 @@ pub enum EndingCause {
     Removed,
     /// Every pod is ended: its history is kept for the next start of the agent.
     AgentStop,
+    /// N-28: the node goes down: its history is kept for the next start of the agent.
+    NodeShutdown,
+}
+
+/// Why an instance was told to end, or why it had to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopCause {
+    /// P-40: its definition changed.
+    Changed,
+    /// It was taken out of the spec.
+    Dropped,
+    /// Another instance of the same container is the one that counts.
+    Double,
+    /// The pod ends or has finished, or somebody else told the holder.
+    PodEnds,
+    /// The node went down, or its holder was told to end while no agent ran.
+    NodeDown,
+    /// P-42: liveness or startup probe.
+    Probe {
+        /// Which.
+        kind: ProbeKind,
+        /// What it said.
+        output: String,
+    },
+    /// P-90: its postStart hook failed.
+    PostStart {
+        /// Of the hook.
+        message: String,
+    },
+    /// P-63.
+    RestartAll,
+}
+
+impl StopCause {
+    /// The end is no verdict about the container: it starts again whatever its restart policy, and without back-off.
+    pub fn is_interruption(&self) -> bool {
+        match self {
+            Self::Changed
+            | Self::Dropped
+            | Self::Double
+            | Self::PodEnds
+            | Self::NodeDown
+            | Self::RestartAll => true,
+            Self::Probe { .. } | Self::PostStart { .. } => false,
+        }
+    }
+}
+
+/// Earlier records only said whether an instance was `interrupted`.
+fn stop_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StopCause>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Old(bool),
+        New(Option<StopCause>),
+    }
+    Ok(match Stored::deserialize(deserializer)? {
+        Stored::Old(is_interrupted) => is_interrupted.then_some(StopCause::PodEnds),
+        Stored::New(cause) => cause,
+    })
 }
 
 /// Memory of one container over its instances.
@@ -114,9 +210,18 @@ pub struct LiveInstance {
     pub started_at: Stamp,
     /// In which boot.
     pub boot_id: String,
-    /// We asked for its end, other than by restart policy; see [`PastInstance::interrupted`].
+    /// In which [`PodHistory::epoch`] it was met.
     #[serde(default)]
-    pub interrupted: bool,
+    pub epoch: u32,
+    /// P-136: it runs, and its startup probe has succeeded once if it has one.
+    #[serde(default)]
+    pub started: bool,
+    /// P-135: by its readiness probe, if it has one. Counts over a restart of the agent until the first verdict.
+    #[serde(default)]
+    pub ready: bool,
+    /// Why it is to end, from before it is asked to.
+    #[serde(default, alias = "interrupted", deserialize_with = "stop_cause")]
+    pub stop: Option<StopCause>,
 }
 
 /// An instance that ended; enough to show it without its holder.
@@ -134,10 +239,12 @@ pub struct PastInstance {
     pub hash: String,
     /// How it ended.
     pub exit: Exit,
-    /// It did not end by itself: its definition changed (P-40), the agent ended all pods, or the node went down. It is
-    /// started anew whatever the restart policy says, and without back-off.
+    /// In which [`PodHistory::epoch`] it was met.
     #[serde(default)]
-    pub interrupted: bool,
+    pub epoch: u32,
+    /// Why it ended, unless by itself.
+    #[serde(default, alias = "interrupted", deserialize_with = "stop_cause")]
+    pub stop: Option<StopCause>,
 }
 
 /// Where a container stands on the back-off curve. Meaningless in another boot.

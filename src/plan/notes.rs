@@ -32,6 +32,7 @@ pub(super) fn winding_down(view: &PodView<'_>, live: usize) -> String {
     let why = match view.goal {
         Goal::End(EndingCause::Removed) => "removed from its manifest",
         Goal::End(EndingCause::AgentStop) => "all pods are to end",
+        Goal::End(EndingCause::NodeShutdown) => "the node shuts down",
         Goal::Rest | Goal::Run | Goal::Hold => "finished",
     };
     match live {

@@ -134,15 +134,14 @@ fn is_removed(memory: &PodHistory) -> bool {
 fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
     let is_unwanted = !world.desired.contains_key(uid);
     if is_removed(memory) || (is_unwanted && world.observed.sources_ready) {
-        Goal::End(EndingCause::Removed)
-    } else if world.observed.halt != Halt::No {
-        Goal::End(EndingCause::AgentStop)
-    } else if is_unwanted {
-        Goal::Hold
-    } else if memory.finished.is_some() {
-        Goal::Rest
-    } else {
-        Goal::Run
+        return Goal::End(EndingCause::Removed);
+    }
+    match world.observed.halt {
+        Halt::AgentStop => Goal::End(EndingCause::AgentStop),
+        Halt::NodeShutdown { .. } => Goal::End(EndingCause::NodeShutdown),
+        Halt::No if is_unwanted => Goal::Hold,
+        Halt::No if memory.finished.is_some() => Goal::Rest,
+        Halt::No => Goal::Run,
     }
 }
 
@@ -185,6 +184,9 @@ fn step(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts, out: &
 fn finished_text(memory: &PodHistory) -> String {
     match memory.finished {
         Some(super::Finished::Succeeded) => "finished: every container exited 0".to_owned(),
+        Some(super::Finished::DeadlineExceeded) => {
+            "finished: activeDeadlineSeconds were over".to_owned()
+        }
         Some(super::Finished::Failed) | None => {
             "finished: some container failed, and restartPolicy starts none again".to_owned()
         }

@@ -2,7 +2,7 @@
 
 use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
-use super::{Action, PodHistory, SandboxState, StartProblem, backoff, events, notes};
+use super::{Action, PodHistory, SandboxState, StartProblem, StopCause, backoff, events, notes};
 use crate::holder::proto::{ContainerRecord, InstanceState};
 use crate::pod::{PodUid, StaticPod};
 
@@ -160,9 +160,9 @@ pub(super) fn stop(
         .and_then(|c| c.current.as_mut())
         .filter(|current| current.id == stop.record.id);
     if let Some(current) = current
-        && !current.interrupted
+        && current.stop.is_none()
     {
-        current.interrupted = true;
+        current.stop = Some(StopCause::PodEnds);
         out.events
             .push(events::killing(view, &stop.record.name, &stop.reason));
     }

@@ -79,7 +79,7 @@ fn is_host_network(pod: &Pod) -> bool {
 fn finished_phase(finished: Finished) -> Phase {
     match finished {
         Finished::Succeeded => Phase::Succeeded,
-        Finished::Failed => Phase::Failed,
+        Finished::Failed | Finished::DeadlineExceeded => Phase::Failed,
     }
 }
 

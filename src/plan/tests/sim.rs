@@ -160,7 +160,7 @@ impl World {
         assert_eq!(memory.ending, None);
         let sandbox = self.observed.sandboxes.get(uid);
         match memory.finished {
-            Some(Finished::Succeeded | Finished::Failed) => {
+            Some(Finished::Succeeded | Finished::Failed | Finished::DeadlineExceeded) => {
                 assert_eq!(sandbox, None, "a finished pod keeps its sandbox");
                 return;
             }
