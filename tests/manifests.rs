@@ -88,7 +88,7 @@ fn broken() -> Vec<(&'static str, String)> {
             "init",
             good.replace(
                 "  containers:",
-                "  initContainers: [{name: i, image: busybox}]\n  containers:",
+                "  initContainers: [{name: main}]\n  containers:",
             ),
         ),
     ]

@@ -1,6 +1,8 @@
 //! What the API server would fill in (S-80…S-98).
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{
+    Container, HTTPGetAction, Pod, PodSpec, Probe, ResourceRequirements,
+};
 
 use super::image_ref::ImageRef;
 
@@ -18,7 +20,8 @@ pub(super) fn apply(pod: &mut Pod) {
 
 fn containers(spec: &mut PodSpec) {
     let host_network = spec.host_network == Some(true);
-    for container in &mut spec.containers {
+    let init = spec.init_containers.iter_mut().flatten();
+    for container in init.chain(&mut spec.containers) {
         self::container(container);
         for port in container.ports.iter_mut().flatten() {
             text(&mut port.protocol, "TCP");
@@ -38,22 +41,58 @@ fn container(container: &mut Container) {
         "/dev/termination-log",
     );
     text(&mut container.termination_message_policy, "File");
-    if let Some(resources) = &mut container.resources
-        && let Some(limits) = &resources.limits
-    {
-        let requests = resources.requests.get_or_insert_default();
-        for (name, limit) in limits {
-            // S-88.
-            requests
-                .entry(name.clone())
-                .or_insert_with(|| limit.clone());
-        }
+    if let Some(resources) = &mut container.resources {
+        requests(resources);
     }
     for env in container.env.iter_mut().flatten() {
         if let Some(field) = env.value_from.as_mut().and_then(|v| v.field_ref.as_mut()) {
             text(&mut field.api_version, "v1");
         }
     }
+    for probe in [
+        &mut container.liveness_probe,
+        &mut container.readiness_probe,
+        &mut container.startup_probe,
+    ] {
+        probe.as_mut().map(self::probe);
+    }
+    if let Some(lifecycle) = &mut container.lifecycle {
+        for handler in [&mut lifecycle.post_start, &mut lifecycle.pre_stop] {
+            let get = handler.as_mut().and_then(|h| h.http_get.as_mut());
+            get.map(http_get);
+        }
+    }
+}
+
+/// S-88.
+fn requests(resources: &mut ResourceRequirements) {
+    let Some(limits) = &resources.limits else {
+        return;
+    };
+    let requests = resources.requests.get_or_insert_default();
+    for (name, limit) in limits {
+        requests
+            .entry(name.clone())
+            .or_insert_with(|| limit.clone());
+    }
+}
+
+/// S-92, S-94.
+fn probe(probe: &mut Probe) {
+    number(&mut probe.timeout_seconds, 1);
+    number(&mut probe.period_seconds, 10);
+    number(&mut probe.success_threshold, 1);
+    number(&mut probe.failure_threshold, 3);
+    probe.http_get.as_mut().map(http_get);
+    if let Some(grpc) = &mut probe.grpc {
+        grpc.service.get_or_insert_default();
+    }
+}
+
+/// S-93.
+fn http_get(get: &mut HTTPGetAction) {
+    text(&mut get.path, "/");
+    text(&mut get.scheme, "HTTP");
 }
 
 /// S-86; a name that cannot be read is reported elsewhere and has no tag.
@@ -68,6 +107,13 @@ fn pull_policy(image: &str) -> &'static str {
 fn text(field: &mut Option<String>, default: &str) {
     if field.as_deref().unwrap_or_default().is_empty() {
         *field = Some(default.to_owned());
+    }
+}
+
+/// So does zero.
+fn number(field: &mut Option<i32>, default: i32) {
+    if field.unwrap_or(0) == 0 {
+        *field = Some(default);
     }
 }
 

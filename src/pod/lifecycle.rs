@@ -28,7 +28,8 @@ pub fn member<'a>(pod: &'a Pod, name: &str) -> Option<(Role, &'a Container)> {
     members(pod).find(|(_, container)| container.name == name)
 }
 
-fn init_role(container: &Container) -> Role {
+/// An init container's part.
+pub fn init_role(container: &Container) -> Role {
     match container.restart_policy.as_deref() {
         Some("Always") => Role::Sidecar,
         Some(_) | None => Role::Init,

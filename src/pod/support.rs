@@ -17,17 +17,15 @@ enum When {
 use When::{False, NoneOf, Set};
 
 /// Running the pod without it would lose data, skip a check or weaken a confinement that is asked for: refused.
+/// As in the other tables, `spec.containers[]` stands for init containers too.
 const NOT_YET: &[(&str, When)] = &[
-    ("spec.initContainers", Set),
     ("spec.ephemeralContainers", Set),
     ("spec.volumes", Set),
     ("spec.hostPID", Set),
     ("spec.hostIPC", Set),
     ("spec.shareProcessNamespace", Set),
     ("spec.hostUsers", False),
-    ("spec.activeDeadlineSeconds", Set),
     ("spec.runtimeClassName", Set),
-    ("spec.os.name", NoneOf(&["linux"])),
     (
         "spec.securityContext.appArmorProfile.type",
         NoneOf(APPARMOR),
@@ -35,15 +33,33 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.securityContext.seLinuxOptions", Set),
     ("spec.securityContext.sysctls", Set),
     ("spec.securityContext.seccompProfile.type", NoneOf(SECCOMP)),
-    ("spec.containers[].livenessProbe", Set),
-    ("spec.containers[].readinessProbe", Set),
-    ("spec.containers[].startupProbe", Set),
-    ("spec.containers[].lifecycle", Set),
     ("spec.containers[].volumeMounts", Set),
     ("spec.containers[].volumeDevices", Set),
-    ("spec.containers[].restartPolicy", Set),
-    ("spec.containers[].restartPolicyRules", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
+    (
+        "spec.containers[].livenessProbe.httpGet.protocol",
+        NoneOf(HTTP_1),
+    ),
+    (
+        "spec.containers[].readinessProbe.httpGet.protocol",
+        NoneOf(HTTP_1),
+    ),
+    (
+        "spec.containers[].startupProbe.httpGet.protocol",
+        NoneOf(HTTP_1),
+    ),
+    (
+        "spec.containers[].livenessProbe.grpc.mode",
+        NoneOf(PLAINTEXT),
+    ),
+    (
+        "spec.containers[].readinessProbe.grpc.mode",
+        NoneOf(PLAINTEXT),
+    ),
+    (
+        "spec.containers[].startupProbe.grpc.mode",
+        NoneOf(PLAINTEXT),
+    ),
     (
         "spec.containers[].securityContext.appArmorProfile.type",
         NoneOf(APPARMOR),
@@ -60,6 +76,9 @@ const NOT_YET: &[(&str, When)] = &[
 ];
 
 const SECCOMP: &[&str] = &["RuntimeDefault", "Unconfined"];
+///
+const HTTP_1: &[&str] = &["", "HTTP1"];
+const PLAINTEXT: &[&str] = &["", "Plaintext"];
 const APPARMOR: &[&str] = &["Unconfined"];
 
 /// Prefixes of annotations that asked for confinement before there were fields for it.
@@ -72,20 +91,11 @@ const OLD_SECCOMP: [&str; 2] = [
 /// Accepted, and said to do nothing.
 const NO_EFFECT: &[(&str, When)] = &[
     ("metadata.generateName", Set),
-    ("spec.affinity", Set),
-    ("spec.nodeSelector", Set),
-    ("spec.overhead", Set),
-    ("spec.preemptionPolicy", Set),
-    ("spec.priority", Set),
     (
         "spec.priorityClassName",
         NoneOf(&["", "system-node-critical"]),
     ),
     ("spec.readinessGates", Set),
-    ("spec.resources", Set),
-    ("spec.schedulerName", NoneOf(&["default-scheduler"])),
-    ("spec.tolerations", Set),
-    ("spec.topologySpreadConstraints", Set),
     ("spec.automountServiceAccountToken", Set),
     ("spec.securityContext.fsGroupChangePolicy", Set),
     ("spec.securityContext.seLinuxChangePolicy", Set),
@@ -96,14 +106,41 @@ const NO_EFFECT: &[(&str, When)] = &[
     ("spec.containers[].stdinOnce", Set),
 ];
 
+/// Accepted, and said to do nothing: they tell a scheduler which node to choose, and a static pod has its node.
+const FOR_SCHEDULERS: &[(&str, When)] = &[
+    (
+        "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+        Set,
+    ),
+    ("spec.affinity.podAffinity", Set),
+    ("spec.affinity.podAntiAffinity", Set),
+    ("spec.preemptionPolicy", Set),
+    ("spec.schedulerName", NoneOf(&["default-scheduler"])),
+    ("spec.schedulingGroup", Set),
+    ("spec.tolerations", Set),
+    ("spec.topologySpreadConstraints", Set),
+];
+
+const CONTAINERS: &str = "spec.containers[].";
+
 const NOT_YET_MESSAGE: &str = "not supported by this version yet";
 const NO_EFFECT_MESSAGE: &str = "has no effect in this version";
+const FOR_SCHEDULERS_MESSAGE: &str =
+    "has no effect: it helps a scheduler to choose a node, and a static pod runs where its file is";
 
 /// Accepted, with an effect that is not the whole.
 const PARTLY: &[(&str, &str)] = &[
     (
+        "spec.overhead",
+        "only decides whether the pod fits on this node, in this version",
+    ),
+    (
+        "spec.resources",
+        "limits are not enforced in this version, they only decide whether the pod fits on this node, and its QoS class",
+    ),
+    (
         "spec.containers[].resources",
-        "limits are not enforced in this version, they only decide who is killed first when memory runs out",
+        "limits are not enforced in this version, they only decide whether the pod fits on this node, and who is killed first when memory runs out",
     ),
     (
         "spec.containers[].tty",
@@ -123,17 +160,6 @@ const REFERENCES: &[(&str, &str)] = &[
     ("spec.containers[].env[].valueFrom.secretKeyRef", "secrets"),
     (
         "spec.containers[].env[].valueFrom.configMapKeyRef",
-        "configmaps",
-    ),
-    ("spec.initContainers[].resources.claims", "resourceclaims"),
-    ("spec.initContainers[].envFrom[].secretRef", "secrets"),
-    ("spec.initContainers[].envFrom[].configMapRef", "configmaps"),
-    (
-        "spec.initContainers[].env[].valueFrom.secretKeyRef",
-        "secrets",
-    ),
-    (
-        "spec.initContainers[].env[].valueFrom.configMapKeyRef",
         "configmaps",
     ),
     ("spec.volumes[].configMap", "configmaps"),
@@ -191,6 +217,13 @@ pub(super) fn check(scope: Scope<'_>) {
             }
         });
     }
+    for &(pattern, when) in FOR_SCHEDULERS {
+        each(scope.node, pattern, &mut |path, node| {
+            if counts(node, when) {
+                scope.warn(path, FOR_SCHEDULERS_MESSAGE);
+            }
+        });
+    }
     for &(pattern, message) in PARTLY {
         each(scope.node, pattern, &mut |path, node| {
             if counts(node, Set) {
@@ -238,7 +271,7 @@ fn check_network(scope: Scope<'_>) {
         "spec.containers[].ports[].hostPort",
         &mut |path, node| {
             if counts(node, NoneOf(&["0"])) {
-                scope.warn(path, "has no effect in this version without hostNetwork");
+                scope.warn(path, "is not forwarded in this version without hostNetwork, it only keeps other pods from claiming the same");
             }
         },
     );
@@ -262,8 +295,12 @@ fn present(node: &Node) -> bool {
     }
 }
 
-/// Calls `found` for each value that `pattern` (`a.b[].c`) names.
+/// Calls `found` for each value that `pattern` (`a.b[].c`) names; what names one of the containers names one of the init
+/// containers too.
 fn each(root: &Node, pattern: &str, found: &mut dyn FnMut(&str, &Node)) {
+    if let Some(rest) = pattern.strip_prefix(CONTAINERS) {
+        each(root, &format!("spec.initContainers[].{rest}"), found);
+    }
     let (step, rest) = match pattern.split_once('.') {
         Some((step, rest)) => (step, Some(rest)),
         None => (pattern, None),

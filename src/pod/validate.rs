@@ -2,6 +2,7 @@
 //! finds. Fields that are refused whole ([`super::support`]) are not looked into.
 
 mod container;
+mod ports;
 mod security;
 
 use std::collections::BTreeMap;

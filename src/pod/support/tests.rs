@@ -1,4 +1,4 @@
-use super::{False, NO_EFFECT, NOT_YET, NoneOf, PARTLY, REFERENCES, Set, When};
+use super::{FOR_SCHEDULERS, False, NO_EFFECT, NOT_YET, NoneOf, PARTLY, REFERENCES, Set, When};
 use crate::pod::Severity;
 use crate::pod::manifest::parse;
 
@@ -23,6 +23,12 @@ fn every_row_names_a_field_and_reports_it() {
     let patterns = (NOT_YET.iter().map(|r| r.0).map(with(Severity::Error)))
         .chain(REFERENCES.iter().map(|r| r.0).map(with(Severity::Error)))
         .chain(NO_EFFECT.iter().map(|r| r.0).map(with(Severity::Warning)))
+        .chain(
+            FOR_SCHEDULERS
+                .iter()
+                .map(|r| r.0)
+                .map(with(Severity::Warning)),
+        )
         .chain(PARTLY.iter().map(|r| r.0).map(with(Severity::Warning)));
     for (pattern, severity) in patterns {
         // One of these has the kind of the field; what is false, or something else, is another test's.
@@ -66,10 +72,10 @@ fn list<'a>(rows: impl Iterator<Item = (&'a str, Option<When>)>) -> String {
 }
 
 /// What the page must say between its marks `<!-- NAME -->` and `<!-- end -->`.
-fn lists() -> [(&'static str, String); 4] {
+fn lists() -> [(&'static str, String); 5] {
     let nowhere_else = |(pattern, _): &&(&'static str, &str)| {
-        // Their parents are refused whole.
-        !pattern.starts_with("spec.volumes") && !pattern.starts_with("spec.initContainers")
+        // Their parent is refused whole.
+        !pattern.starts_with("spec.volumes")
     };
     let with_when = |&(pattern, when): &(&'static str, When)| (pattern, Some(when));
     [
@@ -79,6 +85,7 @@ fn lists() -> [(&'static str, String); 4] {
             list(REFERENCES.iter().filter(nowhere_else).map(|r| (r.0, None))),
         ),
         ("no effect", list(NO_EFFECT.iter().map(with_when))),
+        ("schedulers", list(FOR_SCHEDULERS.iter().map(with_when))),
         (
             "partly",
             PARTLY

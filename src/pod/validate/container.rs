@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{LABEL, one_of, security};
+use super::{LABEL, one_of, ports, security};
 use crate::pod::image_ref::ImageRef;
-use crate::pod::names::{is_dns_label, is_env_name, is_port_name, is_qualified_name};
+use crate::pod::names::{is_dns_label, is_env_name, is_qualified_name};
 use crate::pod::quantity;
 use crate::pod::report::Scope;
 
@@ -19,19 +19,30 @@ pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
         scope.error("spec.containers", "a pod needs at least one container");
     }
     let mut names = BTreeSet::new();
-    for (index, container) in spec.containers.iter().enumerate() {
-        let path = format!("spec.containers[{index}]");
-        let name_path = format!("{path}.name");
-        if container.name.is_empty() {
-            scope.error(&name_path, "missing");
-        } else if !is_dns_label(&container.name) {
-            scope.error(&name_path, LABEL);
-        } else if !names.insert(&container.name) {
-            scope.error(&name_path, "another container has this name");
+    for (list, containers) in lists(spec) {
+        for (index, container) in containers.iter().enumerate() {
+            let path = format!("{list}[{index}]");
+            let name_path = format!("{path}.name");
+            if container.name.is_empty() {
+                scope.error(&name_path, "missing");
+            } else if !is_dns_label(&container.name) {
+                scope.error(&name_path, LABEL);
+            } else if !names.insert(&container.name) {
+                scope.error(&name_path, "another container has this name");
+            }
+            self::container(container, &path, scope);
         }
-        self::container(container, &path, scope);
     }
-    ports(spec, scope);
+    ports::all(spec, scope);
+}
+
+/// Regular and init containers, and where they are.
+fn lists(spec: &PodSpec) -> [(&'static str, &[Container]); 2] {
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    [
+        ("spec.containers", &spec.containers),
+        ("spec.initContainers", init),
+    ]
 }
 
 fn container(container: &Container, path: &str, scope: Scope<'_>) {
@@ -66,50 +77,6 @@ fn image(container: &Container, path: &str, scope: Scope<'_>) {
         scope.error(path, "missing");
     } else if let Err(error) = image.parse::<ImageRef>() {
         scope.warn(path, &error.to_string());
-    }
-}
-
-/// S-113, S-114.
-fn ports(spec: &PodSpec, scope: Scope<'_>) {
-    let host_network = spec.host_network == Some(true);
-    let mut taken = BTreeSet::new();
-    for (index, container) in spec.containers.iter().enumerate() {
-        let mut names = BTreeSet::new();
-        for (at, port) in container.ports.iter().flatten().enumerate() {
-            let path = format!("spec.containers[{index}].ports[{at}]");
-            let number = |field: &str, value: i32| {
-                if !(1..=65535).contains(&value) {
-                    scope.error(&format!("{path}.{field}"), "must be from 1 to 65535");
-                }
-            };
-            number("containerPort", port.container_port);
-            let host_port = port.host_port.unwrap_or(0);
-            if host_port != 0 {
-                number("hostPort", host_port);
-                if host_network && host_port != port.container_port {
-                    let message = "must equal containerPort, as the pod has the host's network";
-                    scope.error(&format!("{path}.hostPort"), message);
-                }
-                let key = (port.protocol.as_deref(), port.host_ip.as_deref(), host_port);
-                if !taken.insert(key) {
-                    scope.error(&format!("{path}.hostPort"), "twice in this pod");
-                }
-            }
-            one_of(
-                port.protocol.as_deref(),
-                &["TCP", "UDP", "SCTP"],
-                &format!("{path}.protocol"),
-                scope,
-            );
-            if let Some(name) = port.name.as_deref().filter(|n| !n.is_empty()) {
-                if !is_port_name(name) {
-                    let message = "must be at most 15 lower-case letters, digits and single '-', with a letter";
-                    scope.error(&format!("{path}.name"), message);
-                } else if !names.insert(name) {
-                    scope.error(&format!("{path}.name"), "another port has this name");
-                }
-            }
-        }
     }
 }
 
