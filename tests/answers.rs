@@ -8,7 +8,6 @@ use serde_json::Value;
 use support::agent::TestAgent;
 use support::images;
 use support::wait::{can_run, wait_for};
-use support::watch::container;
 
 /// Two containers, one of which ends with last words that would clear a screen; fields without effect; a misspelled one.
 const ODD: &str = "apiVersion: v1
@@ -273,14 +272,7 @@ fn images_are_imported_listed_pinned_and_removed() {
         &ODD.replace("name: odd", "name: web")
             .replace("restartPolcy", "restartPolicy"),
     );
-    agent.wait_for_pod("web", |pod| {
-        container(pod)?
-            .state
-            .as_ref()?
-            .terminated
-            .is_none()
-            .then_some(())
-    });
+    agent.wait_until_running("web");
     let pinned = |agent: &TestAgent| {
         let row = agent.text(&["image", "ls"]);
         let row = row

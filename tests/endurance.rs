@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 
-use support::agent::TestAgent;
+use support::agent::{QUICK_BACK_OFF, TestAgent};
 use support::manifest::{LIVES, manifest};
 use support::wait::{can_run, extent, wait_at_most, wait_for};
 use support::watch::container;
@@ -149,6 +149,56 @@ fn of_many_quick_edits_the_last_one_ends_up_running() {
     });
     agent.wait_until_running("web");
     assert_eq!(inits(&agent).len(), 1, "exactly one copy");
+}
+
+/// Files, directories, links and sockets below.
+fn inodes(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            // What vanishes meanwhile is not counted.
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            1 + if is_dir { inodes(&entry.path()) } else { 0 }
+        })
+        .sum()
+}
+
+/// Two hundred restarts and more: whatever an instance makes goes with the next but one.
+#[test]
+fn restarts_leave_no_file_behind() {
+    if !can_run() {
+        return;
+    }
+    let restarts = extent(200, 20);
+    let agent = TestAgent::start_with(QUICK_BACK_OFF);
+    let names: Vec<String> = (0..10).map(|n| format!("fails{n}")).collect();
+    for name in &names {
+        let text = manifest(name, 2, "echo out; echo x > /root/file; exit 3");
+        agent.put(&format!("{name}.yaml"), &text);
+    }
+    let paths = &agent.paths;
+    let count = || {
+        let dirs = [&paths.root_dir, &paths.run_dir, &paths.log_dir];
+        dirs.into_iter().map(|dir| inodes(dir)).sum::<usize>()
+    };
+    let are_at = |number: u32| {
+        let pods = agent.client().pods().ok()?;
+        let number = i32::try_from(number).ok()?;
+        let is_at = |pod| container(pod).is_some_and(|c| c.restart_count >= number);
+        (pods.len() == names.len() && pods.iter().all(is_at)).then_some(())
+    };
+    let mut most = 0;
+    wait_for("the first restarts", || {
+        most = most.max(count());
+        are_at(4)
+    });
+    wait_at_most(Duration::from_secs(600), "many restarts", || {
+        are_at(restarts)
+    });
+    // Instances come and go; a file left by each would make it more at all times.
+    wait_for("no more files than in the beginning", || {
+        (count() <= most).then_some(())
+    });
 }
 
 const LOG_CAP: u64 = 5 * 10 * 1024 * 1024;

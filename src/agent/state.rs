@@ -241,6 +241,8 @@ impl Agent {
             return;
         };
         let created = holding.see(state);
+        // The writable layer of a container that is gone lies there now, put by the holder.
+        self.trash_is_dirty = true;
         self.sandbox_problems.remove(&id.uid);
         for container in created {
             self.start_problems.remove(&(id.uid.clone(), container));

@@ -219,12 +219,8 @@ impl TestAgent {
         self.pids_below("")
     }
 
-    /// Pids of all that runs in a container, exec'd processes and their children, too.
-    pub fn pids_of(&self, pod_uid: &str, container_id: &str) -> Vec<i32> {
-        self.pids_below(&format!("/pod{pod_uid}/{container_id}"))
-    }
-
-    fn pids_below(&self, path: &str) -> Vec<i32> {
+    /// The same below a path in each class of pods.
+    pub fn pids_below(&self, path: &str) -> Vec<i32> {
         let cgroups = Cgroups::discover().unwrap();
         let classes = ["besteffort", "burstable", "guaranteed"];
         classes

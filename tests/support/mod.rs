@@ -31,6 +31,7 @@
 //! | `ask` | the commands of a person, asked of a [`agent::TestAgent`] |
 //! | `manifest` | manifests, and the script of a container that lives until it is told to end |
 //! | `wait` | where tests can run, how long, waiting for a condition |
+//! | `web` | [`web::Web`]: an HTTP server on loopback that answers as the test says, well or badly |
 //! | `images` | images made on the spot |
 //! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
 //!
@@ -45,4 +46,5 @@ pub mod manifest;
 pub mod sandbox;
 pub mod wait;
 pub mod watch;
+pub mod web;
 pub mod wire;

@@ -52,6 +52,18 @@ impl TestAgent {
         found.unwrap_or_else(|| panic!("waited in vain: {what} of pod {pod}: {seen:#}"))
     }
 
+    /// Pids of all that runs in a container, what was executed in it included; none when it does not run.
+    pub fn pids_of(&self, pod: &str, name: &str) -> Vec<i32> {
+        let Some(uid) = self.pod(pod).and_then(|pod| pod.metadata.uid) else {
+            return Vec::new();
+        };
+        let status = self.status(pod);
+        let id = container_status(&status, name)["containerID"].as_str();
+        let id = id.and_then(|id| id.strip_prefix("vetch://"));
+        id.map(|id| self.pids_below(&format!("/pod{uid}/{id}")))
+            .unwrap_or_default()
+    }
+
     /// How often an event of this reason came, about this pod.
     pub fn event_count(&self, pod: &str, reason: &str) -> u32 {
         let mut events = self.client().events().unwrap();
