@@ -121,7 +121,7 @@ impl Client {
     pub fn plan(&self) -> Result<PlanView, ClientError> {
         self.get("/v1/plan")
     }
-    /// Waits until the generation is above `after`, or for 30 s.
+    /// Waits until the generation is not `after`, or for 30 s.
     pub fn changes(&self, after: u64) -> Result<Changes, ClientError> {
         let path = format!("/v1/changes?after={after}");
         let body = self.call(Method::GET, &path, LONG_POLL + DEADLINE)?;

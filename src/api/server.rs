@@ -197,7 +197,8 @@ async fn changes<B: Backend>(query: Option<&str>, backend: &B) -> Answer {
         return text(StatusCode::BAD_REQUEST, "after must be a number".to_owned());
     };
     let news = async {
-        while backend.generation() <= after {
+        // Another agent than the one that was seen counts from the beginning.
+        while backend.generation() == after {
             // Only ever closed, never sent to: this waits for the next rise.
             let _ = backend.changed().recv().await;
         }

@@ -7,7 +7,7 @@
 //! | `GET /v1/describe/{uid}` | [`Description`] |
 //! | `GET /v1/events` | `Vec<EventRecord>`, oldest first |
 //! | `GET /v1/plan` | [`PlanView`] |
-//! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is above N, or after 30 s |
+//! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is not N, or after 30 s |
 //! | `POST /v1/stop` | 202; ends every pod with its grace, then the agent |
 
 use std::path::PathBuf;

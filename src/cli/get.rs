@@ -1,25 +1,27 @@
-//! `vetch get`: pods and events, as tables or as data.
+//! `vetch get`: pods and events, as tables or as data; with `-w`, what becomes of them.
+
+mod events;
+mod pods;
+mod watch;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
-use jiff::Timestamp;
-use k8s_openapi::List;
-use k8s_openapi::api::core::v1::Pod;
-use serde::Serialize;
 
-use super::select::{self, Scope};
-use super::{CliError, Reach, duration, output, summary, table};
+use super::select::Scope;
+use super::{CliError, Reach};
 use crate::api::client::Client;
-use crate::api::types::EventRecord;
-use crate::plan::Event;
+
+pub use events::{kind, last_seen};
+#[cfg(test)]
+pub use pods::{Columns, Rows};
 
 /// Show pods or events
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  vetch get pods\n  vetch get pods -o wide\n  vetch get pod web -o yaml\n  vetch get events\n\nWithout -n, pods of every namespace are shown."
+    after_help = "Examples:\n  vetch get pods\n  vetch get pods -o wide\n  vetch get pod web -o yaml\n  vetch get pods -w\n  vetch get events\n\nWithout -n, pods of every namespace are shown."
 )]
 pub struct Args {
     /// What to show; `pod/NAME` is understood, too
@@ -30,6 +32,9 @@ pub struct Args {
     /// Output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
+    /// Go on, and show each change; an agent that is restarted meanwhile is waited for
+    #[arg(short, long)]
+    watch: bool,
     /// Show the namespace column, and every namespace
     #[arg(short = 'A', long)]
     all_namespaces: bool,
@@ -88,6 +93,7 @@ enum Format {
     Wide,
     Json,
     Yaml,
+    Name,
 }
 
 /// Asks the agent and prints.
@@ -101,173 +107,11 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
         return Err(CliError::Usage("one name is enough".to_owned()));
     }
     let client = Client::new(&args.reach.paths());
-    match args.resource.resource {
-        Resource::Pods => pods(&args, &client)?,
-        Resource::Events => events(&args, &client)?,
+    match (args.resource.resource, args.watch) {
+        (Resource::Pods, false) => pods::show(&args, &client)?,
+        (Resource::Events, false) => events::show(&args, &client)?,
+        (Resource::Pods, true) => watch::pods(&args, &client)?,
+        (Resource::Events, true) => watch::events(&args, &client)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn pods(args: &Args, client: &Client) -> Result<(), CliError> {
-    let shown = match &args.name {
-        Some(name) => vec![args.scope.pod(client, name)?],
-        None => args.scope.pods(client)?,
-    };
-    match (args.output, &args.name) {
-        (Some(Format::Json), Some(_)) => shown.iter().try_for_each(output::print_json),
-        (Some(Format::Yaml), Some(_)) => shown.iter().try_for_each(output::print_yaml),
-        (Some(Format::Json), None) => output::print_json(&list(shown)),
-        (Some(Format::Yaml), None) => output::print_yaml(&list(shown)),
-        (None | Some(Format::Wide), _) if shown.is_empty() => {
-            output::say("no pods");
-            Ok(())
-        }
-        (None | Some(Format::Wide), _) => output::print(&pod_table(
-            &shown,
-            columns(args, &shown),
-            crate::sys::clock::now().wall,
-        )),
-    }
-}
-
-/// A v1 PodList.
-fn list(items: Vec<Pod>) -> List<Pod> {
-    List {
-        items,
-        ..List::default()
-    }
-}
-
-/// Which of the optional columns a table has.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Columns {
-    /// NAMESPACE
-    pub namespace: bool,
-    /// IP, NODE
-    pub wide: bool,
-}
-
-fn columns(args: &Args, pods: &[Pod]) -> Columns {
-    let elsewhere = |pod: &Pod| select::namespace(pod) != "default";
-    Columns {
-        namespace: args.all_namespaces
-            || args.scope.namespace.is_none() && pods.iter().any(elsewhere),
-        wide: args.output == Some(Format::Wide),
-    }
-}
-
-/// The table of `get pods`.
-pub fn pod_table(pods: &[Pod], columns: Columns, now: Timestamp) -> String {
-    let mut head = vec!["NAME", "READY", "STATUS", "RESTARTS", "AGE"];
-    if columns.namespace {
-        head.insert(0, "NAMESPACE");
-    }
-    if columns.wide {
-        head.extend(["IP", "NODE"]);
-    }
-    let head = head.into_iter().map(str::to_owned).collect();
-    let rows: Vec<_> = std::iter::once(head)
-        .chain(pods.iter().map(|pod| pod_row(pod, columns, now)))
-        .collect();
-    table::render(&rows)
-}
-
-fn pod_row(pod: &Pod, columns: Columns, now: Timestamp) -> Vec<String> {
-    let sum = summary::summarize(pod, now);
-    let mut row = vec![
-        select::name(pod).to_owned(),
-        sum.ready,
-        sum.status,
-        sum.restarts,
-        born(pod).map_or("<unknown>".to_owned(), |then| duration::since(then, now)),
-    ];
-    if columns.namespace {
-        row.insert(0, select::namespace(pod).to_owned());
-    }
-    if columns.wide {
-        let ip = pod.status.as_ref().and_then(|s| s.pod_ip.as_deref());
-        row.push(ip.unwrap_or("<none>").to_owned());
-        row.push(select::node(pod).to_owned());
-    }
-    row
-}
-
-/// creationTimestamp, or else when the agent first planned it.
-fn born(pod: &Pod) -> Option<Timestamp> {
-    let created = pod.metadata.creation_timestamp.as_ref();
-    let started = pod.status.as_ref().and_then(|s| s.start_time.as_ref());
-    created.or(started).map(|time| time.0)
-}
-
-fn events(args: &Args, client: &Client) -> Result<(), CliError> {
-    let mut events = client.events()?;
-    if let Some(wanted) = &args.scope.namespace {
-        events.retain(|record| &record.event.namespace == wanted);
-    }
-    if let Some(name) = &args.name {
-        let pod = args.scope.pod(client, name)?;
-        events.retain(|record| record.event.name == select::name(&pod));
-    }
-    match args.output {
-        Some(Format::Json) => output::print_json(&Events { items: events }),
-        Some(Format::Yaml) => output::print_yaml(&Events { items: events }),
-        None | Some(Format::Wide) if events.is_empty() => {
-            output::say("no events");
-            Ok(())
-        }
-        None | Some(Format::Wide) => {
-            output::print(&event_table(&events, crate::sys::clock::now().wall))
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Events {
-    items: Vec<EventRecord>,
-}
-
-/// What an event is about, with the container as in kubectl's field paths: `pod/web-box{main}`.
-fn object(event: &Event) -> String {
-    let container = event.container.as_ref();
-    let container = container.map(|name| format!("{{{name}}}"));
-    format!("pod/{}{}", event.name, container.unwrap_or_default())
-}
-
-/// The table of `get events`.
-pub fn event_table(events: &[EventRecord], now: Timestamp) -> String {
-    let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"].map(str::to_owned);
-    let rows: Vec<_> = std::iter::once(head.to_vec())
-        .chain(events.iter().map(|record| event_row(record, now)))
-        .collect();
-    table::render(&rows)
-}
-
-fn event_row(record: &EventRecord, now: Timestamp) -> Vec<String> {
-    vec![
-        last_seen(record, now),
-        kind(record).to_owned(),
-        record.event.reason.clone(),
-        object(&record.event),
-        record.event.message.clone(),
-    ]
-}
-
-/// `5m10s`, or `10s (x4 over 5m)` for a repeated one.
-pub fn last_seen(record: &EventRecord, now: Timestamp) -> String {
-    let last = duration::since(record.last, now);
-    if record.count > 1 {
-        let first = duration::since(record.first, now);
-        format!("{last} (x{} over {first})", record.count)
-    } else {
-        last
-    }
-}
-
-/// `Normal` or `Warning`.
-pub fn kind(record: &EventRecord) -> &'static str {
-    if record.event.warning {
-        "Warning"
-    } else {
-        "Normal"
-    }
 }

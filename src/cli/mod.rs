@@ -4,6 +4,7 @@
 //! command's own code through.
 
 mod agent;
+mod changes;
 mod check;
 mod completion;
 mod describe;

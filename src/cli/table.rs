@@ -2,17 +2,26 @@
 
 /// Lays out rows; the first is the head. Every row has as many cells as the head.
 pub fn render(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns).map(|column| width(rows, column)).collect();
-    rows.iter().map(|row| line(row, &widths)).collect()
+    Layout::default().render(rows)
 }
 
-fn width(rows: &[Vec<String>], column: usize) -> usize {
-    rows.iter()
-        .filter_map(|row| row.get(column))
-        .map(|cell| cell.chars().count())
-        .max()
-        .unwrap_or(0)
+/// A table that goes on: its columns stay where they were, unless a cell needs more.
+#[derive(Debug, Default)]
+pub struct Layout {
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    /// Lays out further rows.
+    pub fn render(&mut self, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            self.widths.resize(row.len().max(self.widths.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
+        rows.iter().map(|row| line(row, &self.widths)).collect()
+    }
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {

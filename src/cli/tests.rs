@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::get::{Columns, pod_table};
+use super::get::{Columns, Rows};
 use super::{Cli, CliError, duration, output, select, summary, table};
 
 #[test]
@@ -227,7 +227,7 @@ status: {phase: Running, podIP: 10.0.0.1, containerStatuses: [{name: a, ready: t
 ");
     let now = time("2026-01-01T00:05:10Z");
     assert_eq!(
-        pod_table(std::slice::from_ref(&web), Columns::default(), now),
+        Rows::new(Columns::default(), now).table(std::slice::from_ref(&web)),
         "NAME         READY   STATUS    RESTARTS   AGE
 web-edge-1   1/1     Running   0          5m10s
 "
@@ -237,7 +237,7 @@ web-edge-1   1/1     Running   0          5m10s
         wide: true,
     };
     assert_eq!(
-        pod_table(&[web], all, now),
+        Rows::new(all, now).table(&[web]),
         "NAMESPACE   NAME         READY   STATUS    RESTARTS   AGE     IP         NODE
 default     web-edge-1   1/1     Running   0          5m10s   10.0.0.1   edge-1
 "
@@ -252,4 +252,22 @@ fn what_a_container_says_cannot_steer_the_terminal() {
     );
     let rows = [["A", "B"], ["x", "two\nlines"]].map(|row| row.map(str::to_owned).to_vec());
     assert_eq!(table::render(&rows), "A   B\nx   two lines\n");
+}
+
+#[test]
+fn a_table_that_goes_on_keeps_its_columns_until_a_cell_needs_more() {
+    let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+    let mut layout = table::Layout::default();
+    assert_eq!(
+        layout.render(&[row(["NAME", "STATUS"]), row(["long-name", "Running"])]),
+        "NAME        STATUS\nlong-name   Running\n"
+    );
+    assert_eq!(
+        layout.render(&[row(["a", "Pending"])]),
+        "a           Pending\n"
+    );
+    assert_eq!(
+        layout.render(&[row(["longer-name", "x"])]),
+        "longer-name   x\n"
+    );
 }

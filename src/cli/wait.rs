@@ -7,12 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::select::{self, Scope};
-use super::{CliError, Reach, duration, output};
+use super::{CliError, Reach, changes, duration, output};
 use crate::api::client::{Client, ClientError};
 use crate::sys::clock;
-
-/// Pause between attempts while there is no agent yet.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// Wait until pods are ready, gone, or in a phase
 #[derive(Debug, clap::Args)]
@@ -119,7 +116,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
                 "timed out waiting for {waits_for}"
             )));
         }
-        pause(&client, seen, Duration::from_millis(left))?;
+        changes::pause(&client, seen, Duration::from_millis(left))?;
     }
 }
 
@@ -153,24 +150,4 @@ fn look(args: &Args, client: &Client) -> Result<(u64, Vec<String>), CliError> {
         }
     }
     Ok((status.generation, missing))
-}
-
-/// Returns at the next change, and at the latest when the time is over.
-fn pause(client: &Client, seen: u64, left: Duration) -> Result<(), CliError> {
-    let asked = {
-        let client = client.clone();
-        smol::unblock(move || client.changes(seen))
-    };
-    let outcome = smol::block_on(smol::future::or(async { Some(asked.await) }, async {
-        smol::Timer::after(left).await;
-        None
-    }));
-    match outcome {
-        Some(Err(ClientError::NoAgent { .. } | ClientError::Talk { .. })) => {
-            smol::block_on(smol::Timer::after(RETRY.min(left)));
-            Ok(())
-        }
-        Some(Err(error)) => Err(error.into()),
-        Some(Ok(_)) | None => Ok(()),
-    }
 }
