@@ -21,7 +21,7 @@ pub enum About {
     Source,
     /// Changes of this directory or file are noticed late.
     Watch(PathBuf),
-    /// Something of a pod, by its full name or UID.
+    /// Something of a pod, by its UID.
     Pod(String),
 }
 

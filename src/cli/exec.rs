@@ -19,6 +19,7 @@ use rustix::stdio;
 
 use self::copy::{Copy, Relay};
 use self::terminal::RawTerminal;
+use super::holders::Found;
 use super::select::{self, Scope};
 use super::{CliError, Reach, holders, output};
 use crate::api::client::Client;
@@ -88,8 +89,7 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
         .map(|holder| holder.record.pod.pod.clone())
         .filter(|pod| args.scope.contains(pod))
         .collect();
-    let is_idle = found.is_empty();
-    let pod = select::find(pods, &args.pod).map_err(|error| explain(args, is_idle, error))?;
+    let pod = select::find(pods, &args.pod).map_err(|error| explain(args, &found, error))?;
     let name = match &args.container {
         Some(name) => name.clone(),
         None => default_container(&pod),
@@ -112,11 +112,11 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
 
 /// A pod without a holder may be one that has finished, or not begun; the agent knows.
 /// Where nothing runs at all, the agent's silence is the news.
-fn explain(args: &Args, is_idle: bool, error: CliError) -> CliError {
+fn explain(args: &Args, found: &[Found], error: CliError) -> CliError {
     let client = Client::new(&args.reach.paths());
     match args.scope.pod(&client, &args.pod) {
         Ok(pod) => CliError::NotFound(format!("pod {:?} does not run", select::name(&pod))),
-        Err(CliError::Client(silence)) if is_idle => silence.into(),
+        Err(CliError::Client(silence)) if found.is_empty() => silence.into(),
         Err(_) => error,
     }
 }
