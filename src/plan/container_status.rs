@@ -176,6 +176,7 @@ fn held_up(view: &PodView<'_>) -> Option<String> {
     }
     sandbox::obstacle(view).map(|obstacle| match obstacle {
         Obstacle::Failed { problem, .. } => problem.message.clone(),
+        Obstacle::Refused(refusal) => refusal.status_message(),
         Obstacle::SourcesNotReady | Obstacle::OldPod(_) => notes::obstacle(obstacle, view),
     })
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `pass` | what is a pod to become, and what is the next step there? |
 //! | `absorb` | what is new, and what has to be remembered of it? |
+//! | `admission` | does the node take a pod that waits? |
 //! | `sandbox` | may the sandbox start, is it to be replaced, how does it end? |
 //! | `run` | which containers of a ready sandbox start, stop, are cleared away? |
 //! | `container` | one container: keep, start, wait (why, how long), done? |
@@ -20,6 +21,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 mod absorb;
 mod action;
+mod admission;
 mod backoff;
 mod conditions;
 mod container;
@@ -42,6 +44,7 @@ mod tests;
 use crate::pod::PodUid;
 
 pub use action::{Action, Event, Note, ProbeOrder};
+pub use admission::Refusal;
 pub use history::{
     ActiveTime, Backoff, ContainerHistory, Ending, EndingCause, Finished, History, LiveInstance,
     PastInstance, PodHistory, RestartAll, StopCause,
@@ -85,11 +88,18 @@ pub fn plan(
     rules: &Rules,
     now: Now,
 ) -> Plan {
+    let nobody = admission::Refusals::new();
     let world = pass::World {
         desired,
         observed,
         rules,
         now,
+        refusals: &nobody,
+    };
+    let refusals = admission::refusals(world, history);
+    let world = pass::World {
+        refusals: &refusals,
+        ..world
     };
     let mut out = outcome::Outcome::new(history.clone());
     let uids: BTreeSet<&PodUid> = desired

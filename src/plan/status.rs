@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodIP, PodStatus};
 
+use super::admission::Refusal;
 use super::container::Verdict;
 use super::container_status::{statuses, time};
 use super::pass::PodView;
@@ -55,10 +56,13 @@ fn status(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts) -> P
     let phase = memory
         .finished
         .map_or_else(|| phase(&statuses, verdicts), finished_phase);
+    let refusal = view.refusal();
     let host_ip = view.world.rules.host_ip.clone();
     let pod_ip = host_ip.clone().filter(|_| is_host_network(&view.pod.pod));
     PodStatus {
         phase: Some(phase.as_str().to_owned()),
+        reason: refusal.map(|refusal| refusal.reason.clone()),
+        message: refusal.map(Refusal::status_message),
         conditions: Some(conditions::conditions(view, memory, (phase, &statuses))),
         container_statuses: Some(statuses),
         host_ips: host_ip.clone().map(|ip| vec![HostIP { ip }]),

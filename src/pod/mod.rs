@@ -104,6 +104,11 @@ impl StaticPod {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace(), self.name())
     }
+    /// `spec.priority`; none counts as 0 (N-27).
+    pub fn priority(&self) -> i32 {
+        let spec = self.pod.spec.as_ref();
+        spec.and_then(|spec| spec.priority).unwrap_or(0)
+    }
     /// P-75: `terminationGracePeriodSeconds`, at least 1.
     pub fn grace_s(&self) -> u32 {
         let grace = self

@@ -1,5 +1,6 @@
 //! Tests of the plan: whole plans from tables, and laws over a simulated node.
 
+mod admission;
 mod changes;
 mod details;
 mod fixtures;
