@@ -41,6 +41,7 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::ShutdownTurn;
 use crate::pod::PodUid;
 
 pub use action::{Action, Event, Note, ProbeOrder};
@@ -51,7 +52,7 @@ pub use history::{
 };
 pub use observed::{
     Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
-    Rules, Sandbox, SandboxState, ShutdownTurn, StartProblem,
+    Rules, Sandbox, SandboxState, StartProblem,
 };
 pub use probe::Tally;
 pub use qos::{QosClass, pod_cgroup, qos_class};

@@ -10,7 +10,7 @@ pub mod identity;
 pub mod image_ref;
 pub mod lifecycle;
 pub mod manifest;
-mod names;
+pub(crate) mod names;
 pub mod ports;
 pub mod probe;
 pub mod quantity;

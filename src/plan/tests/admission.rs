@@ -73,11 +73,13 @@ fn with_sandbox(mut observed: Observed, pod: &StaticPod) -> Observed {
 
 /// Names of the pods that get a sandbox.
 fn started(plan: &Plan) -> Vec<&str> {
-    let uids = plan.actions.iter().filter_map(|action| match action {
-        Action::StartSandbox { uid, .. } => Some(uid.as_str()),
-        _ => None,
-    });
-    uids.collect()
+    let mut uids = Vec::new();
+    for action in &plan.actions {
+        if let Action::StartSandbox { uid, .. } = action {
+            uids.push(uid.as_str());
+        }
+    }
+    uids
 }
 
 fn reason(plan: &Plan, pod: &StaticPod) -> Option<String> {
