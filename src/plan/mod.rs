@@ -11,7 +11,7 @@
 //! | `container` | one container: keep, start, wait (why, how long), done? |
 //! | `backoff` | how long? |
 //! | `stop` | how is a container asked to end, and after which others? |
-//! | `status`, `container_status`, `conditions`, `qos` | what does an API server show? |
+//! | `status`, `phase`, `container_status`, `conditions`, `qos` | what does an API server show? |
 //! | `events`, `notes` | what do people read? |
 //! | `history`, `outcome` | memory between passes, and the plan as it grows |
 
@@ -32,6 +32,7 @@ mod notes;
 mod observed;
 mod outcome;
 mod pass;
+mod phase;
 mod probe;
 mod qos;
 mod run;

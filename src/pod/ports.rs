@@ -1,7 +1,7 @@
 //! Ports of the node that pods claim (S-113, S-171).
 
-use std::fmt;
 use core::net::IpAddr;
+use std::fmt;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
 

@@ -6,6 +6,7 @@ mod details;
 mod fixtures;
 mod laws;
 mod lifecycle;
+mod phase;
 mod sim;
 mod sim_apply;
 mod sim_node;
