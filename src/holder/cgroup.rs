@@ -119,22 +119,29 @@ impl Cgroups {
     /// killed together. Limits stay those of the parent. Unified if there is one: its kill is atomic.
     pub fn track(&self, path: &str, pid: i32) -> Result<(), CgroupError> {
         let names = names(path)?;
+        let tracker = self.tracker().ok_or(CgroupError::NoneMounted)?;
+        // Not `create`: the parent has processes and must not hand down controllers on v2.
+        let (leaf, _) = names.split_last().ok_or(CgroupError::NoneMounted)?;
+        let parent = path.strip_suffix(leaf).unwrap_or(path);
+        make_dir(&tracker.dir(parent).join(leaf))?;
+        tracker.join(path, pid)
+    }
+
+    fn tracker(&self) -> Option<&Hierarchy> {
         let rank = |h: &&Hierarchy| match h.kind {
             Kind::Unified => 0,
             Kind::Named => 1,
             Kind::Controllers => 2,
             Kind::Cpuset => 3,
         };
-        let tracker = self
-            .hierarchies
-            .iter()
-            .min_by_key(rank)
-            .ok_or(CgroupError::NoneMounted)?;
-        // Not `create`: the parent has processes and must not hand down controllers on v2.
-        let (leaf, _) = names.split_last().ok_or(CgroupError::NoneMounted)?;
-        let parent = path.strip_suffix(leaf).unwrap_or(path);
-        make_dir(&tracker.dir(parent).join(leaf))?;
-        tracker.join(path, pid)
+        self.hierarchies.iter().min_by_key(rank)
+    }
+
+    /// Removes a cgroup of [`Self::track`]. Fails with EBUSY while it is populated.
+    pub fn untrack(&self, path: &str) -> Result<(), CgroupError> {
+        names(path)?;
+        self.tracker()
+            .map_or(Ok(()), |hierarchy| hierarchy.remove(path))
     }
 
     /// Pids in the cgroup and below it, over all hierarchies. Empty also when there is no such cgroup.
@@ -170,17 +177,13 @@ impl Cgroups {
     /// Removes the cgroup and all below it, deepest first, from every hierarchy. Fails with EBUSY while it is populated.
     pub fn remove(&self, path: &str) -> Result<(), CgroupError> {
         names(path)?;
-        let mut failure = None;
+        let mut failure = Ok(());
         for hierarchy in &self.hierarchies {
-            walk(&hierarchy.dir(path), &mut |dir| {
-                if let Err(source) = fs::remove_dir(dir)
-                    && source.kind() != io::ErrorKind::NotFound
-                {
-                    failure = Some(io_error("remove", dir)(source));
-                }
-            });
+            if let Err(error) = hierarchy.remove(path) {
+                failure = Err(error);
+            }
         }
-        failure.map_or(Ok(()), Err)
+        failure
     }
 
     /// How often the kernel killed a process of this cgroup for want of memory.
@@ -230,6 +233,18 @@ impl Hierarchy {
             Kind::Controllers | Kind::Named => {}
         }
         Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<(), CgroupError> {
+        let mut failure = None;
+        walk(&self.dir(path), &mut |dir| {
+            if let Err(source) = fs::remove_dir(dir)
+                && source.kind() != io::ErrorKind::NotFound
+            {
+                failure = Some(io_error("remove", dir)(source));
+            }
+        });
+        failure.map_or(Ok(()), Err)
     }
 
     fn join(&self, path: &str, pid: i32) -> Result<(), CgroupError> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::proto::{FromHolder, HolderState, Reply};
+use super::proto::{ContainerRecord, FromHolder, HolderState, HookState, InstanceState, Reply};
 use crate::sys::packet;
 
 /// Replies that may wait for a peer that does not read.
@@ -100,18 +100,29 @@ pub(super) fn encode(mut state: HolderState) -> Vec<u8> {
     }
 }
 
-/// Drops the longest exit message; false when there is none.
+/// Empties the longest message; false when there is none.
 fn shorten(state: &mut HolderState) -> bool {
-    use super::proto::InstanceState;
     let longest = state
         .containers
         .iter_mut()
-        .filter_map(|record| match &mut record.state {
-            InstanceState::Exited(exit) => Some(&mut exit.message),
-            InstanceState::Running { .. } | InstanceState::Stopping { .. } => None,
-        })
-        .max_by_key(|message| message.as_ref().map_or(0, String::len));
-    longest.and_then(Option::take).is_some()
+        .flat_map(messages)
+        .max_by_key(|message| message.len())
+        .filter(|message| !message.is_empty());
+    longest.map(String::clear).is_some()
+}
+
+/// What was said about an instance, at any length.
+fn messages(record: &mut ContainerRecord) -> impl Iterator<Item = &mut String> {
+    let of_hook = |hook| match hook {
+        &mut HookState::Failed { ref mut message } => Some(message),
+        HookState::None | HookState::Running | HookState::Done => None,
+    };
+    let last = match &mut record.state {
+        InstanceState::Exited(exit) => exit.message.as_mut(),
+        InstanceState::Running { .. } | InstanceState::Stopping { .. } => None,
+    };
+    let hooks = [&mut record.post_start, &mut record.pre_stop];
+    hooks.into_iter().filter_map(of_hook).chain(last)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! A worker in flight: the holder listens to it with a deadline and never waits for it.
+//! A worker in flight: the holder listens to it, mostly with a deadline, and never waits for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::hooks::HookOf;
 use super::instance::End;
 use super::proto::{CreateContainer, FailureKind, ProcessId, Stamp};
 use super::report::{self, Report};
+use super::session::Owner;
 use crate::sys;
 use crate::sys::packet::{self, Packet};
 
@@ -32,16 +34,21 @@ const ECHOES: [&str; 5] = [
 pub(super) enum Purpose {
     Create {
         request: Box<CreateContainer>,
+        /// The container's.
+        cgroup: String,
         outputs: [OwnedFd; 2],
         /// (connection, request id) that get the reply.
         waiters: Vec<(u64, u64)>,
     },
     Exec {
         container: String,
-        /// (connection, request id).
-        waiter: (u64, u64),
+        /// Of its own, for what it makes.
+        cgroup: String,
+        owner: Owner,
         timeout_ms: Option<u64>,
     },
+    /// The HTTP request of a hook. It has no time limit.
+    Get(HookOf),
 }
 
 /// How it came out.
@@ -49,6 +56,8 @@ pub(super) enum Purpose {
 pub(super) enum Outcome {
     /// The program runs, or has run already.
     Started(ProcessId),
+    /// It did all that there was to do.
+    Done,
     /// It could not be executed: kind and cause.
     NotExecuted(FailureKind, String),
     /// It did not come that far.
@@ -59,8 +68,6 @@ pub(super) struct Job {
     pub(super) channel: OwnedFd,
     /// Until it is reaped: afterwards its pid may be somebody else's.
     worker: Option<Pid>,
-    /// Cgroup that holds what it makes: the container's or the exec's.
-    pub(super) cgroup: String,
     pub(super) purpose: Purpose,
     /// The new process, once it reported itself.
     init: Option<ProcessId>,
@@ -71,7 +78,7 @@ pub(super) struct Job {
     failed: Option<String>,
     not_executed: Option<(FailureKind, String)>,
     trouble: Vec<String>,
-    deadline_ms: u64,
+    deadline_ms: Option<u64>,
     kills: u32,
 }
 
@@ -88,16 +95,16 @@ pub(super) enum Heard {
 }
 
 impl Job {
-    pub(super) fn new(
-        (channel, worker): (OwnedFd, i32),
-        cgroup: String,
-        purpose: Purpose,
-        now: Stamp,
-    ) -> Self {
+    pub(super) fn new((channel, worker): (OwnedFd, i32), purpose: Purpose, now: Stamp) -> Self {
+        let deadline_ms = match &purpose {
+            Purpose::Create { .. } | Purpose::Exec { .. } => {
+                Some(now.boot_ms.saturating_add(DEADLINE_MS))
+            }
+            Purpose::Get(_) => None,
+        };
         Self {
             channel,
             worker: Pid::from_raw(worker),
-            cgroup,
             purpose,
             init: None,
             init_end: None,
@@ -106,7 +113,7 @@ impl Job {
             failed: None,
             not_executed: None,
             trouble: Vec::new(),
-            deadline_ms: now.boot_ms.saturating_add(DEADLINE_MS),
+            deadline_ms,
             kills: 0,
         }
     }
@@ -115,7 +122,34 @@ impl Job {
     pub(super) fn creates(&self) -> Option<String> {
         match &self.purpose {
             Purpose::Create { request, .. } => Some(request.name.clone()),
-            Purpose::Exec { .. } => None,
+            Purpose::Exec { .. } | Purpose::Get(_) => None,
+        }
+    }
+
+    /// Cgroup that holds what it makes.
+    pub(super) fn cgroup(&self) -> Option<&str> {
+        match &self.purpose {
+            Purpose::Create { cgroup, .. } | Purpose::Exec { cgroup, .. } => Some(cgroup),
+            Purpose::Get(_) => None,
+        }
+    }
+
+    /// The hook that it works for.
+    pub(super) fn hook(&self) -> Option<&HookOf> {
+        match &self.purpose {
+            Purpose::Exec {
+                owner: Owner::Hook(of),
+                ..
+            }
+            | Purpose::Get(of) => Some(of),
+            Purpose::Create { .. } | Purpose::Exec { .. } => None,
+        }
+    }
+
+    /// Nobody wants it any more: kill it at the next tick.
+    pub(super) fn give_up(&mut self, now: Stamp) {
+        if self.kills == 0 {
+            self.deadline_ms = Some(now.boot_ms);
         }
     }
 
@@ -181,13 +215,13 @@ impl Job {
     }
 
     /// When [`Self::tick`] has something to do.
-    pub(super) fn wake_at_ms(&self) -> u64 {
+    pub(super) fn wake_at_ms(&self) -> Option<u64> {
         self.deadline_ms
     }
 
     /// Past its deadline the worker is killed; the caller kills the cgroup. False when it is to be given up.
     pub(super) fn tick(&mut self, now: Stamp) -> bool {
-        self.deadline_ms = now.boot_ms.saturating_add(KILL_AGAIN_MS);
+        self.deadline_ms = Some(now.boot_ms.saturating_add(KILL_AGAIN_MS));
         self.kills += 1;
         if let Some(worker) = self.worker {
             let _ = kill_process(worker, Signal::KILL);
@@ -203,6 +237,7 @@ impl Job {
         let failed = match (self.failed.take(), self.init) {
             _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),
             (None, Some(process)) if self.done => return Outcome::Started(process),
+            (None, None) if self.done => return Outcome::Done,
             // libcontainer's own text crosses three processes and says less than what it logged.
             _ if !self.trouble.is_empty() => self.trouble.join("; "),
             (Some(message), _) => message,

@@ -6,7 +6,8 @@
 //! - [`proto`] is what it is told and tells; [`client`] the other end of its socket; `connection` its own end.
 //! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
 //! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place` and `executor`.
-//! - What came of it is an `instance` (a container) or a `session` (an exec).
+//! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
+//! - `hooks` run as such jobs and sessions.
 //! - [`cgroup`] finds and ends processes; [`logs`] are the log files.
 //!
 //! Life of a container: `starts::create` forks a worker → `runtime::create` mounts, and calls libcontainer → the new
@@ -17,7 +18,9 @@
 pub mod cgroup;
 pub mod client;
 mod connection;
+mod ending;
 mod executor;
+mod hooks;
 mod instance;
 mod job;
 pub mod logs;
@@ -31,6 +34,7 @@ mod server;
 mod session;
 mod starts;
 mod startup;
+mod termination;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use serde::{Deserialize, Serialize};
 
 use super::proto::FailureKind;
-use crate::sys::packet;
+use crate::sys::{self, packet};
 
 /// One packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +62,11 @@ impl Line {
         if let Ok(bytes) = serde_json::to_vec(report) {
             let _ = packet::send(self.0.as_fd(), &bytes, fds);
         }
+    }
+
+    /// Closes everything else but stdio. Only in a worker that uses nothing of the holder's.
+    pub(super) fn close_others(&self) -> io::Result<()> {
+        sys::process::close_all_but(self.0.as_fd())
     }
 
     /// Waits until the holder has noted the process.

@@ -5,10 +5,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 
 use super::connection::Role;
-use super::instance::{Instance, StopOrder};
+use super::ending::StopOrder;
+use super::hooks::HookKind;
+use super::instance::Instance;
+use super::job::{Job, Purpose};
 use super::proto::{CreateContainer, FailureKind, Reply, Request, Stamp, ToHolder};
 use super::rootfs;
 use super::server::Holder;
+use crate::pod::hook::Hook;
 use crate::sys::packet::Packet;
 use crate::sys::remove;
 
@@ -58,11 +62,17 @@ impl Holder {
                 id,
                 grace_ms,
                 reason,
-                pre_stop: _,
-                after: _,
+                pre_stop,
+                after,
             } => {
-                let order = StopOrder { grace_ms, reason };
-                Some(self.stop(&id, order, now))
+                let order = StopOrder {
+                    grace_ms,
+                    reason,
+                    after,
+                };
+                // P-77: without grace there is no time for a hook.
+                let hook = pre_stop.filter(|_| grace_ms > 0);
+                Some(self.stop(&id, (order, hook), now))
             }
             Request::Remove { id, with_logs } => {
                 let logs = if with_logs { Logs::Remove } else { Logs::Keep };
@@ -94,11 +104,17 @@ impl Holder {
         format!("{}/{id}", self.sandbox.pod_cgroup)
     }
 
-    fn stop(&mut self, id: &str, order: StopOrder, now: Stamp) -> Reply {
+    /// Begins a stop; the steps that follow are taken in [`Instance::advance`], the first ones in this turn.
+    fn stop(&mut self, id: &str, (order, hook): (StopOrder, Option<Hook>), now: Stamp) -> Reply {
         let Some(instance) = self.find(id) else {
             return refused(format!("no container {id}"));
         };
-        instance.stop(order, now);
+        if instance.stop(order, now) {
+            self.kill_post_start(id, now);
+            if let Some(hook) = hook {
+                self.start_hook((id, HookKind::PreStop), &hook, now);
+            }
+        }
         self.changed = true;
         Reply::Done
     }
@@ -165,7 +181,9 @@ impl Holder {
     }
 
     fn shut_down(&mut self) -> Reply {
-        if !self.jobs.is_empty() || !self.instances.iter().all(Instance::is_ended) {
+        // The request of a hook is being killed: its container ended.
+        let holds_up = |job: &Job| !matches!(job.purpose, Purpose::Get(_));
+        if self.jobs.iter().any(holds_up) || !self.instances.iter().all(Instance::is_ended) {
             return refused("containers are running");
         }
         for instance in std::mem::take(&mut self.instances) {

@@ -1,7 +1,7 @@
 //! The loop: one thread, one poll. Facts come in (packets, reports, child exits, output, time), state goes out. Nothing
 //! here waits for anything but the poll.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,9 +11,10 @@ use rustix::process::WaitOptions;
 
 use super::cgroup::Cgroups;
 use super::connection::{self, Connection};
-use super::instance::{End, Instance};
-use super::job::{Heard, Job};
-use super::proto::{FromHolder, HolderState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
+use super::hooks::Sleep;
+use super::instance::{End, Instance, Pipe};
+use super::job::{Heard, Job, Purpose};
+use super::proto::{HolderState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
 use super::session::Session;
 use crate::config::HolderPaths;
 use crate::pod::PodUid;
@@ -38,6 +39,9 @@ pub(super) struct Holder {
     pub(super) instances: Vec<Instance>,
     pub(super) jobs: Vec<Job>,
     pub(super) sessions: Vec<Session>,
+    pub(super) sleeps: Vec<Sleep>,
+    /// Cgroups of commands that have ended and left something in the background, or are not quite dead.
+    pub(super) left_behind: VecDeque<String>,
     /// Failed creates whose remains could not be removed yet.
     pub(super) remains: Vec<super::requests::Remains>,
     /// Counts connections and execs.
@@ -47,7 +51,9 @@ pub(super) struct Holder {
     me: ProcessId,
     listener: OwnedFd,
     child_exits: OwnedFd,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
+    /// The newest state as a packet.
+    greeting: Vec<u8>,
     log_trouble: Option<String>,
     log_flaw: Option<String>,
     record_trouble: Option<String>,
@@ -60,8 +66,8 @@ enum Source {
     ChildExits,
     /// All are listened to in each turn.
     Job,
-    /// (index of the instance, 0 or 1): valid within one turn.
-    Output(usize, usize),
+    /// (index of the instance, which of its): valid within one turn.
+    Output(usize, Pipe),
     /// By its number.
     Connection(u64),
 }
@@ -82,6 +88,8 @@ impl Holder {
             instances: Vec::new(),
             jobs: Vec::new(),
             sessions: Vec::new(),
+            sleeps: Vec::new(),
+            left_behind: VecDeque::new(),
             remains: Vec::new(),
             last_number: 0,
             changed: true,
@@ -90,6 +98,7 @@ impl Holder {
             listener,
             child_exits,
             buffer: vec![0; BUFFER],
+            greeting: Vec::new(),
             log_trouble: None,
             log_flaw: None,
             record_trouble: None,
@@ -120,8 +129,8 @@ impl Holder {
             fds.push(PollFd::new(&job.channel, PollFlags::IN));
         }
         for (index, instance) in self.instances.iter().enumerate() {
-            for (output, fd) in instance.outputs() {
-                sources.push(Source::Output(index, output));
+            for (pipe, fd) in instance.pipes() {
+                sources.push(Source::Output(index, pipe));
                 fds.push(PollFd::new(fd, PollFlags::IN));
             }
         }
@@ -144,9 +153,10 @@ impl Holder {
         let wakes = self
             .jobs
             .iter()
-            .map(Job::wake_at_ms)
+            .filter_map(Job::wake_at_ms)
             .chain(self.instances.iter().filter_map(Instance::wake_at_ms))
             .chain(self.sessions.iter().filter_map(Session::wake_at_ms))
+            .chain(self.sleeps.iter().map(|s| s.until_ms))
             .chain(self.remains.iter().map(|r| r.try_at_ms));
         let wait_ms = wakes.min()?.saturating_sub(sys::clock::now().boot_ms);
         let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
@@ -165,8 +175,8 @@ impl Holder {
         }
         for source in ready {
             match *source {
-                Source::Output(index, output) => {
-                    self.instances[index].pump(output, &mut self.buffer[..READ], now);
+                Source::Output(index, pipe) => {
+                    self.instances[index].pump(pipe, &mut self.buffer[..READ], now);
                 }
                 Source::Listener | Source::ChildExits | Source::Job | Source::Connection(_) => {}
             }
@@ -189,9 +199,9 @@ impl Holder {
                 Heard::Nothing => index += 1,
                 Heard::Noted => {}
                 Heard::Init(pid) => {
-                    if let super::job::Purpose::Exec { .. } = job.purpose {
+                    if let Purpose::Exec { cgroup, .. } = &job.purpose {
                         // Should it fail, killing the exec still reaches its first process.
-                        let _ = self.cgroups.track(&job.cgroup, pid);
+                        let _ = self.cgroups.track(cgroup, pid);
                     }
                     job.go();
                 }
@@ -211,6 +221,7 @@ impl Holder {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             self.reaped(pid.as_raw_nonzero().get(), status.into(), now);
         }
+        self.sweep_exec_cgroups();
     }
 
     fn reaped(&mut self, pid: i32, end: End, now: Stamp) {
@@ -223,7 +234,7 @@ impl Holder {
             instance.init_ended(end, now);
         } else if let Some(index) = self.sessions.iter().position(|s| is_it(s.process)) {
             let session = self.sessions.remove(index);
-            self.end_session(&session, end);
+            self.end_session(session, end, now);
         } else {
             for instance in &mut self.instances {
                 instance.log_child_exited(pid);
@@ -231,32 +242,25 @@ impl Holder {
         }
     }
 
-    pub(super) fn end_session(&mut self, session: &Session, end: End) {
-        // What the command left behind in the background lives on, as it would with kubectl exec.
-        let _ = self.cgroups.remove(&session.cgroup);
-        if let Some(connection) = self.connections.get_mut(&session.connection) {
-            connection.say_last(&FromHolder::ExecExited {
-                code: end.code,
-                timed_out: session.timed_out,
-            });
-        }
-    }
-
     fn tick(&mut self, now: Stamp) {
         for instance in &mut self.instances {
             self.changed |= instance.tick(&self.cgroups, &mut self.buffer[..READ], now);
         }
+        self.tick_hooks(now);
+        self.advance_stops(now);
         for session in &mut self.sessions {
             session.tick(&self.cgroups, now);
         }
         let mut index = 0;
         while index < self.jobs.len() {
             let job = &mut self.jobs[index];
-            if now.boot_ms < job.wake_at_ms() {
+            if job.wake_at_ms().is_none_or(|at| now.boot_ms < at) {
                 index += 1;
                 continue;
             }
-            self.cgroups.kill(&job.cgroup);
+            if let Some(cgroup) = job.cgroup() {
+                self.cgroups.kill(cgroup);
+            }
             if job.tick(now) {
                 index += 1;
             } else {
@@ -266,6 +270,16 @@ impl Holder {
         }
         self.clear_remains(now);
         self.look_at_logs();
+    }
+
+    /// After everything else, so that who waited for another one's end learns of it in the same turn.
+    fn advance_stops(&mut self, now: Stamp) {
+        let made = self.jobs.iter().filter_map(Job::creates);
+        let alive = self.instances.iter().filter(|i| !i.is_ended());
+        let living: BTreeSet<String> = alive.map(|i| i.record.name.clone()).chain(made).collect();
+        for instance in &mut self.instances {
+            self.changed |= instance.advance(&|name| living.contains(name), now);
+        }
     }
 
     fn look_at_logs(&mut self) {
@@ -308,7 +322,7 @@ impl Holder {
     pub(super) fn drop_connection(&mut self, number: u64, now: Stamp) {
         self.connections.remove(&number);
         for session in &mut self.sessions {
-            if session.connection == number {
+            if session.belongs_to(number) {
                 session.orphan(now);
             }
         }
@@ -333,29 +347,34 @@ impl Holder {
     pub(super) fn publish(&mut self) {
         if self.changed {
             self.changed = false;
+            let mut state = self.state();
             // The agent's copy comes over the socket; the file is for the next agent.
-            let failure = self.write_state().err();
+            let failure = self.write_state(&state).err();
             self.record_trouble =
                 failure.map(|e| format!("write {}: {e}", self.paths.state().display()));
+            state.record_trouble.clone_from(&self.record_trouble);
+            // Kept, because each exec begins with a connection that is greeted with it.
+            self.greeting = connection::encode(state);
             for connection in self.connections.values_mut() {
                 connection.state_due = true;
             }
         }
-        if !self.connections.values().any(Connection::wants_to_write) {
+        let mut gone = Vec::new();
+        for (&number, connection) in &mut self.connections {
+            if connection.wants_to_write() && !connection.flush(&self.greeting) {
+                gone.push(number);
+            }
+        }
+        if gone.is_empty() {
             return;
         }
-        let state = connection::encode(self.state());
         let now = sys::clock::now();
-        let flush = |(number, connection): (&u64, &mut Connection)| {
-            (!connection.flush(&state)).then_some(*number)
-        };
-        let gone: Vec<u64> = self.connections.iter_mut().filter_map(flush).collect();
         for number in gone {
             self.drop_connection(number, now);
         }
     }
 
-    fn write_state(&self) -> io::Result<()> {
-        sys::state_file::replace(&self.paths.state(), &serde_json::to_vec(&self.state())?)
+    fn write_state(&self, state: &HolderState) -> io::Result<()> {
+        sys::state_file::replace(&self.paths.state(), &serde_json::to_vec(state)?)
     }
 }

@@ -8,16 +8,15 @@ use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::connection::Role;
+use super::hooks::HookKind;
 use super::instance::{End, Instance};
 use super::job::{Job, Outcome, Purpose};
-use super::proto::{
-    Confinement, CreateContainer, ExecCommand, FailureKind, InstanceState, Reply, Stamp,
-};
+use super::proto::{CreateContainer, ExecCommand, FailureKind, InstanceState, Reply, Stamp};
 use super::report;
 use super::requests::{failed, refused};
 use super::runtime::{self, ExecJob, ExecStdio, Place};
 use super::server::Holder;
-use super::session::Session;
+use super::session::{Owner, Session};
 use crate::sys;
 
 impl Holder {
@@ -101,11 +100,11 @@ impl Holder {
         drop(place);
         let purpose = Purpose::Create {
             request,
+            cgroup,
             outputs: [out_read, err_read],
             waiters: vec![waiter],
         };
-        self.jobs
-            .push(Job::new((ours, worker), cgroup, purpose, now));
+        self.jobs.push(Job::new((ours, worker), purpose, now));
         self.changed = true;
         Ok(())
     }
@@ -123,30 +122,36 @@ impl Holder {
             (false, Err(_)) => return Some(refused("an exec needs three descriptors")),
             (true, _) => return Some(refused("an exec with tty takes no descriptors")),
         };
-        let running = |i: &&mut Instance| i.process().is_some();
-        let Some(instance) = self.find(&command.container).filter(running) else {
-            return Some(refused(format!(
-                "container {} is not running",
-                command.container
-            )));
-        };
-        let confinement = instance.request.confinement.clone();
-        if let Some(connection) = self.connections.get_mut(&waiter.0) {
+        let (connection, request) = waiter;
+        let running = |i: &&mut Instance| i.is_alive();
+        if self.find(&command.container).filter(running).is_none() {
+            let container = command.container;
+            return Some(refused(format!("container {container} is not running")));
+        }
+        if let Some(connection) = self.connections.get_mut(&connection) {
             connection.role = Role::Exec;
         }
-        match self.start_exec(&command, (stdio, confinement), waiter, now) {
+        let owner = Owner::Client {
+            connection,
+            request,
+        };
+        match self.start_exec(&command, stdio, owner, now) {
             Ok(()) => None,
             Err(e) => Some(failed(FailureKind::Create, format!("start a worker: {e}"))),
         }
     }
 
-    fn start_exec(
+    pub(super) fn start_exec(
         &mut self,
         command: &ExecCommand,
-        (stdio, confinement): (ExecStdio, Confinement),
-        waiter: (u64, u64),
+        stdio: ExecStdio,
+        owner: Owner,
         now: Stamp,
     ) -> std::io::Result<()> {
+        let mut instances = self.instances.iter();
+        let Some(instance) = instances.find(|i| i.record.id == command.container) else {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        };
         self.last_number += 1;
         let container_cgroup = self.cgroup_of(&command.container);
         let (ours, line) = report::open_line()?;
@@ -158,7 +163,7 @@ impl Holder {
         };
         let job = ExecJob {
             container: &command.container,
-            confinement: &confinement,
+            confinement: &instance.request.confinement,
             args: &command.args,
             number: self.last_number,
         };
@@ -166,12 +171,11 @@ impl Holder {
         drop(place);
         let purpose = Purpose::Exec {
             container: command.container.clone(),
-            waiter,
+            cgroup: format!("{container_cgroup}/exec-{}", self.last_number),
+            owner,
             timeout_ms: command.timeout_ms,
         };
-        let cgroup = format!("{container_cgroup}/exec-{}", self.last_number);
-        self.jobs
-            .push(Job::new((ours, worker), cgroup, purpose, now));
+        self.jobs.push(Job::new((ours, worker), purpose, now));
         Ok(())
     }
 
@@ -181,40 +185,45 @@ impl Holder {
         match job.purpose {
             Purpose::Create {
                 request,
+                cgroup,
                 outputs,
                 waiters,
             } => {
-                let reply =
-                    self.finish_create((request, job.cgroup, outputs), outcome, job.init_end, now);
+                let made = (request, cgroup, outputs);
+                let reply = self.finish_create(made, outcome, job.init_end, now);
                 for (number, id) in waiters {
                     self.reply(number, id, reply.clone());
                 }
             }
             Purpose::Exec {
                 container,
-                waiter,
+                cgroup,
+                owner,
                 timeout_ms,
             } => {
                 self.sweep_exec_files(&container);
-                let kill_at_ms = timeout_ms.map(|ms| now.boot_ms.saturating_add(ms));
-                let (reply, session) = match outcome {
-                    Outcome::Started(process) => (
-                        Reply::Started { pid: process.pid },
-                        Some(Session::new(waiter.0, process, job.cgroup, kill_at_ms)),
-                    ),
-                    Outcome::NotExecuted(kind, message) => {
-                        self.end_failed_exec(&job.cgroup);
-                        (failed(kind, message), None)
+                let failure = match outcome {
+                    Outcome::Started(process) => {
+                        let kill_at_ms = timeout_ms.map(|ms| now.boot_ms.saturating_add(ms));
+                        let session = Session::new(owner, process, cgroup, kill_at_ms);
+                        let end = job.init_end.map(|(end, _)| end);
+                        return self.begin_session(session, (end, job.master), now);
                     }
-                    Outcome::Failed(message) => {
-                        self.end_failed_exec(&job.cgroup);
-                        (failed(FailureKind::Create, message), None)
-                    }
+                    Outcome::NotExecuted(kind, message) => (kind, message),
+                    Outcome::Failed(message) => (FailureKind::Create, message),
+                    Outcome::Done => (FailureKind::Create, "it made no process".to_owned()),
                 };
-                self.reply_with(waiter.0, waiter.1, reply, job.master);
-                if let Some(session) = session {
-                    self.begin_session(session, job.init_end.map(|(end, _)| end), now);
-                }
+                self.fail_exec(&owner, cgroup, failure);
+            }
+            Purpose::Get(of) => {
+                let result = match outcome {
+                    Outcome::Done => Ok(()),
+                    Outcome::NotExecuted(_, message) | Outcome::Failed(message) => {
+                        Err(format!("error: {message}"))
+                    }
+                    Outcome::Started(_) => Err("it made a process".to_owned()),
+                };
+                self.end_hook(&of, result);
             }
         }
     }
@@ -229,11 +238,16 @@ impl Holder {
         self.changed = true;
         match outcome {
             Outcome::Started(process) => {
+                let id = request.id.clone();
+                let post_start = request.post_start.clone();
                 let mut instance = Instance::running(request, cgroup, outputs, (process, now));
                 if let Some((end, at)) = init_end {
                     instance.init_ended(end, at);
                 }
                 self.instances.push(instance);
+                if let Some(hook) = post_start {
+                    self.start_hook((&id, HookKind::PostStart), &hook, now);
+                }
                 Reply::Started { pid: process.pid }
             }
             Outcome::NotExecuted(_, message) => {
@@ -245,22 +259,47 @@ impl Holder {
                 self.discard_soon(request, now);
                 failed(FailureKind::Create, message)
             }
+            Outcome::Done => {
+                self.discard_soon(request, now);
+                failed(FailureKind::Create, "it made no process".to_owned())
+            }
         }
     }
 
-    fn begin_session(&mut self, mut session: Session, end: Option<End>, now: Stamp) {
-        if let Some(end) = end {
-            return self.end_session(&session, end);
+    /// The command runs, or has run already. With a tty, there is a master to give away.
+    fn begin_session(
+        &mut self,
+        mut session: Session,
+        (end, master): (Option<End>, Option<OwnedFd>),
+        now: Stamp,
+    ) {
+        if let Owner::Client {
+            connection,
+            request,
+        } = session.owner
+        {
+            let pid = session.process.pid;
+            self.reply_with(connection, request, Reply::Started { pid }, master);
+            if !self.connections.contains_key(&connection) {
+                session.orphan(now);
+            }
         }
-        if !self.connections.contains_key(&session.connection) {
-            session.orphan(now);
+        match end {
+            Some(end) => self.end_session(session, end, now),
+            None => self.sessions.push(session),
         }
-        self.sessions.push(session);
     }
 
-    fn end_failed_exec(&self, cgroup: &str) {
-        self.cgroups.kill(cgroup);
-        let _ = self.cgroups.remove(cgroup);
+    fn fail_exec(&mut self, owner: &Owner, cgroup: String, (kind, message): (FailureKind, String)) {
+        self.cgroups.kill(&cgroup);
+        self.remove_exec_cgroup(cgroup);
+        match owner {
+            Owner::Client {
+                connection,
+                request,
+            } => self.reply(*connection, *request, failed(kind, message)),
+            Owner::Hook(of) => self.end_hook(of, Err(format!("error: {message}"))),
+        }
     }
 
     /// libcontainer leaves a socket per exec behind. Their names are random, so they go when no exec is being started.

@@ -6,7 +6,7 @@
 
 use std::ffi::{CString, c_char};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
@@ -124,8 +124,21 @@ pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
 
 /// Closes every descriptor from `first` on. Only at a program's start, before anything owns one.
 pub fn close_from(first: u32) -> io::Result<()> {
-    // SAFETY: nothing in this process owns them (see above). The system call is as old as kernel 5.9.
-    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } != 0 {
+    close_range(first, u32::MAX)
+}
+
+/// Closes every descriptor from 3 on, except one. Only in a forked child, which uses none of those that it inherited.
+pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = u32::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
+    if kept > 3 {
+        close_range(3, kept - 1)?;
+    }
+    close_range(kept.saturating_add(1).max(3), u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    // SAFETY: nothing in this process uses them (see the callers). The system call is as old as kernel 5.9.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

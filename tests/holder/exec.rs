@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use vetch::holder::proto::{FailureKind, Reply, Request};
 
 use crate::support::sandbox::Sandbox;
-use crate::support::wait::{can_run, wait_for};
+use crate::support::wait::{can_run, extent, wait_for};
 use crate::support::wire::{Wire, exec_request};
 use crate::{LIVES, container, shell};
 
@@ -237,4 +238,97 @@ fn many_at_once_get_along_and_leave_nothing() {
     let runtime = std::fs::read_dir(sandbox.paths.runtime()).unwrap();
     assert_eq!(runtime.count(), 0);
     assert!(!sandbox.proc_text("mountinfo").contains("rootfs"));
+}
+
+/// Files below a directory, mount points not entered.
+fn count_below(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let count = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => 1 + count_below(&entry.path()),
+        Ok(_) | Err(_) => 1,
+    };
+    entries.map(count).sum()
+}
+
+/// What a holder could leave behind: descriptors, children, heap, files, cgroups.
+fn remains(sandbox: &Sandbox) -> [usize; 5] {
+    let children = format!("task/{}/children", sandbox.pid());
+    let status = sandbox.proc_text("status");
+    let heap = status.lines().find_map(|l| l.strip_prefix("VmData:"));
+    let heap = heap.unwrap().trim().trim_end_matches(" kB");
+    [
+        std::fs::read_dir(sandbox.proc("fd")).unwrap().count(),
+        sandbox.proc_text(&children).split_whitespace().count(),
+        heap.parse().unwrap(),
+        count_below(sandbox.paths.dir()),
+        cgroups(sandbox),
+    ]
+}
+
+/// Directories of the pod's cgroup in all hierarchies.
+fn cgroups(sandbox: &Sandbox) -> usize {
+    fn dirs(path: &Path) -> usize {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| 1 + dirs(&entry.path()))
+            .sum()
+    }
+    let pod = &sandbox.record.sandbox.pod_cgroup[1..];
+    let hierarchies = std::fs::read_dir("/sys/fs/cgroup").unwrap().flatten();
+    let below: usize = hierarchies.map(|h| dirs(&h.path().join(pod))).sum();
+    below + dirs(&Path::new("/sys/fs/cgroup").join(pod))
+}
+
+/// A probe every second for years: whatever its command does, nothing stays.
+#[test]
+fn hundreds_of_commands_leave_nothing() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = sandbox.run("c");
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
+    let run = |args: &[&str], timeout_ms: Option<u64>| {
+        let wire = Wire::connect(&sandbox.paths);
+        let mut command = exec_request(&id, args);
+        command.timeout_ms = timeout_ms;
+        let request = wire.send(Request::Exec(command), &fds);
+        match wire.reply(request).0 {
+            Reply::Started { .. } => Some(wire.exec_exit()),
+            Reply::Done | Reply::Failed { .. } => None,
+        }
+    };
+    let round = || {
+        for _ in 0..4 {
+            assert_eq!(run(&["true"], None), Some((0, false)));
+        }
+        assert_eq!(run(&["sh", "-c", "exit 3"], Some(60_000)), Some((3, false)));
+        // Its cgroup cannot be removed when the command ends.
+        assert_eq!(run(&["sh", "-c", "sleep 0.05 &"], None), Some((0, false)));
+        assert_eq!(run(&["nosuch"], None), None);
+        let hangs = ["sh", "-c", "sleep 1000 & sleep 1000"];
+        assert_eq!(run(&hangs, Some(20)), Some((137, true)));
+    };
+    let settled = |wanted: Option<[usize; 5]>| {
+        wait_for("nothing left", || {
+            // What could not be removed at once is tried again when another command ends.
+            run(&["true"], None);
+            let now = remains(&sandbox);
+            let is_settled = match wanted {
+                Some(wanted) => now == wanted,
+                None => tree(&sandbox) == 2,
+            };
+            is_settled.then_some(now)
+        })
+    };
+    for _ in 0..5 {
+        round();
+    }
+    let before = settled(None);
+    for _ in 0..extent(200, 40) {
+        round();
+    }
+    settled(Some(before));
 }

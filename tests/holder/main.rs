@@ -9,9 +9,11 @@ mod commands;
 mod ends;
 mod exec;
 mod hierarchies;
+mod hooks;
 mod lifecycle;
 mod manners;
 mod pod;
+mod stops;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;
