@@ -52,7 +52,7 @@ fn pure_rooms_touch_nothing() {
 }
 
 /// What each room may name of the others. `holder::proto` is data, and everybody's vocabulary.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("sys", &[]),
     ("pod", &[]),
     ("config", &["pod"]),
@@ -60,12 +60,25 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("plan", &["config", "holder::proto", "pod"]),
     ("oci", &["holder::proto", "network", "plan", "pod"]),
     ("image", &["plan", "pod", "sys"]),
-    ("holder", &["config", "error", "oci", "pod", "sys"]),
+    // A hook of the holder is one run of a check, and an exec check is one request to a holder.
+    (
+        "probe",
+        &[
+            "config",
+            "error",
+            "holder::client",
+            "holder::proto",
+            "pod",
+            "sys",
+        ],
+    ),
+    ("holder", &["config", "error", "oci", "pod", "probe", "sys"]),
     ("api", &["config", "plan", "pod", "sys"]),
     (
         "agent",
         &[
-            "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod", "sys",
+            "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod", "probe",
+            "sys",
         ],
     ),
     (

@@ -1,12 +1,16 @@
 //! Facts about this machine: addresses, cgroups, rights, and the files that containers get a copy of.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 
+use crate::config::Config;
+use crate::image::platform::Platform;
 use crate::network;
 use crate::oci::NodeFacts;
+use crate::plan::{Allocatable, Rules};
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,48 @@ pub fn facts(node_name: &str) -> NodeFacts {
         memory_bytes: memory_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
         cpus: std::thread::available_parallelism()
             .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// What the plan has to know of node and configuration.
+pub fn rules(config: &Config, node: &NodeFacts, boot_id: String) -> Rules {
+    Rules {
+        boot_id,
+        backoff: config.backoff,
+        node_name: config.node_name.clone(),
+        host_ip: node.host_ips.first().cloned(),
+        labels: labels(config, &Platform::host().architecture),
+        allocatable: allocatable(config, node),
+        shutdown: config.shutdown.clone(),
+    }
+}
+
+/// J-11.
+fn labels(config: &Config, architecture: &str) -> BTreeMap<String, String> {
+    let usual = [
+        ("beta.kubernetes.io/arch", architecture),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", architecture),
+        ("kubernetes.io/hostname", &config.node_name),
+        ("kubernetes.io/os", "linux"),
+    ];
+    let usual = usual.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    usual
+        .into_iter()
+        .chain(config.node_labels.clone())
+        .collect()
+}
+
+/// N-20. What is unknown is no limit.
+fn allocatable(config: &Config, node: &NodeFacts) -> Allocatable {
+    let left = |capacity: u64, reserved: u64| match capacity {
+        0 => u64::MAX,
+        known => known.saturating_sub(reserved),
+    };
+    Allocatable {
+        cpu_milli: left(u64::from(node.cpus) * 1000, config.reserved.cpu_milli),
+        memory: left(node.memory_bytes, config.reserved.memory),
+        pods: config.max_pods,
     }
 }
 

@@ -46,7 +46,7 @@ use crate::api::server::{self, ListenError};
 use crate::config::Config;
 use crate::holder::cgroup::{CgroupError, Cgroups};
 use crate::image::{Store, StoreError};
-use crate::plan::{EndingCause, History, Rules};
+use crate::plan::{EndingCause, History};
 use crate::pod::StaticPod;
 use crate::sys::clock;
 pub use adopt::AdoptError;
@@ -135,19 +135,7 @@ fn take_over(
     }
     let node = host::facts(&config.node_name);
     let mut agent = Agent {
-        rules: Rules {
-            labels: std::collections::BTreeMap::new(),
-            allocatable: crate::plan::Allocatable {
-                cpu_milli: u64::MAX,
-                memory: u64::MAX,
-                pods: u32::MAX,
-            },
-            shutdown: Vec::new(),
-            boot_id,
-            backoff: config.backoff,
-            node_name: config.node_name.clone(),
-            host_ip: node.host_ips.first().cloned(),
-        },
+        rules: host::rules(&config, &node, boot_id),
         log,
         cgroups: Rc::new(Cgroups::discover()?),
         store: Store::open(&config.paths.images())?,

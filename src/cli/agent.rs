@@ -34,6 +34,9 @@ pub struct Args {
     /// Node name [default: the host name, in lower case]
     #[arg(long, value_name = "NAME")]
     hostname_override: Option<String>,
+    /// Labels of the node, for pods that select their node; on top of the configuration file's
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    node_labels: Vec<String>,
 }
 
 /// Loads the configuration and becomes the agent.
@@ -45,6 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         log_dir: args.log_dir,
         cgroup_root: args.cgroup_root,
         node_name: args.hostname_override,
+        node_labels: args.node_labels,
     };
     let loaded = config::load(args.config.as_deref(), overrides)?;
     for warning in &loaded.warnings {

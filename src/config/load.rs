@@ -4,9 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::{BackoffCurve, Config, duration};
+use super::file::File;
+use super::{Config, duration, node};
 
 /// Read when no `--config` is given; need not exist.
 const DEFAULT_FILE: &str = "/etc/vetch/config.yaml";
@@ -28,6 +27,8 @@ pub struct Overrides {
     pub cgroup_root: Option<String>,
     /// `--hostname-override`
     pub node_name: Option<String>,
+    /// `--node-labels`, each `key=value`; on top of the file's
+    pub node_labels: Vec<String>,
 }
 
 /// A usable configuration, and what was odd about its file.
@@ -68,38 +69,6 @@ pub enum ConfigError {
         /// What is wrong and what to do.
         problem: String,
     },
-}
-
-/// The file's fields (N-51, N-55, N-59, N-68), each optional.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct File {
-    api_version: Option<String>,
-    kind: Option<String>,
-    static_pod_path: Option<PathBuf>,
-    file_check_frequency: Option<String>,
-    container_log_max_size: Option<String>,
-    container_log_max_files: Option<u32>,
-    resolv_conf: Option<PathBuf>,
-    crash_loop_back_off: CrashLoopBackOff,
-    vetch: Own,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct CrashLoopBackOff {
-    max_container_restart_period: Option<String>,
-}
-
-/// What kubelet has no field for, or only a flag.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Own {
-    root_dir: Option<PathBuf>,
-    run_dir: Option<PathBuf>,
-    log_dir: Option<PathBuf>,
-    cgroup_root: Option<String>,
-    node_name: Option<String>,
 }
 
 /// Reads the file (`/etc/vetch/config.yaml` if none is named and it exists), puts the flags on top and checks everything.
@@ -145,6 +114,7 @@ pub(super) fn merge(
         hostname,
     )?);
     here.apply_values(&file, &mut config)?;
+    here.apply_node(&file, &mut config)?;
     here.apply_paths(file, &mut config)?;
     apply_flags(flags, &mut config)?;
     Ok(Loaded { config, warnings })
@@ -169,12 +139,12 @@ fn parse(path: &Path, text: &str) -> Result<(File, Vec<String>), ConfigError> {
 }
 
 /// The file, for messages.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     path: &'a Path,
 }
 
 impl Place<'_> {
-    fn refuse(&self, field: &str, problem: impl ToString) -> ConfigError {
+    pub(super) fn refuse(&self, field: &str, problem: impl ToString) -> ConfigError {
         ConfigError::Value {
             setting: format!("{}: {field}", self.path.display()),
             problem: problem.to_string(),
@@ -207,11 +177,6 @@ impl Place<'_> {
             }
             config.container_log_max_files = files;
         }
-        if let Some(text) = &file.crash_loop_back_off.max_container_restart_period {
-            let field = "crashLoopBackOff.maxContainerRestartPeriod";
-            let max = self.duration(field, text)?;
-            config.backoff = backoff(max).ok_or_else(|| self.refuse(field, BAD_PERIOD))?;
-        }
         Ok(())
     }
 
@@ -242,7 +207,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
+    pub(super) fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
         duration::parse(text)
             .map_err(|error| self.refuse(field, error))
             .and_then(|value| {
@@ -256,7 +221,6 @@ impl Place<'_> {
 }
 
 const BAD_SIZE: &str = "must be a size above 0, written like 10Mi";
-const BAD_PERIOD: &str = "must be between 1s and 300s";
 const BAD_CGROUP: &str = "must be an absolute cgroup path of plain names, such as /vetch";
 const BAD_NAME: &str = "must be a host name: at most 253 letters, digits, '-' and '.', each part beginning and ending with a letter or digit";
 
@@ -279,6 +243,10 @@ fn apply_flags(flags: Overrides, config: &mut Config) -> Result<(), ConfigError>
     if let Some(root) = flags.cgroup_root {
         config.cgroup_root =
             cgroup(&root).ok_or_else(|| refuse_flag("--cgroup-root", BAD_CGROUP))?;
+    }
+    for label in flags.node_labels {
+        let (key, value) = node::label(&label).map_err(|why| refuse_flag("--node-labels", why))?;
+        config.node_labels.insert(key, value);
     }
     Ok(())
 }
@@ -329,18 +297,6 @@ fn cgroup(text: &str) -> Option<String> {
     let path = text.strip_prefix('/')?.trim_end_matches('/');
     let plain = |name: &str| !name.is_empty() && name != "." && name != "..";
     path.split('/').all(plain).then(|| format!("/{path}"))
-}
-
-/// P-67: a cap below the start value becomes the start value, too.
-fn backoff(max: Duration) -> Option<BackoffCurve> {
-    let usual = BackoffCurve::default();
-    (Duration::from_secs(1)..=usual.max)
-        .contains(&max)
-        .then(|| BackoffCurve {
-            start: usual.start.min(max),
-            max,
-            ..usual
-        })
 }
 
 /// A quantity of bytes: `10Mi`, `5M`, `1048576`.

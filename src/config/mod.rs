@@ -1,10 +1,13 @@
 //! Every setting with its default, and every path the program uses, in one place.
 
 pub mod duration;
+mod file;
 mod load;
+mod node;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -154,6 +157,14 @@ pub struct Config {
     pub resolv_conf: PathBuf,
     /// P-64, P-67: curve of the restart back-off.
     pub backoff: BackoffCurve,
+    /// J-11: labels of the node beside those that every node has.
+    pub node_labels: BTreeMap<String, String>,
+    /// N-58: how many pods the node takes.
+    pub max_pods: u32,
+    /// N-20: what is kept from pods.
+    pub reserved: Reserved,
+    /// N-26: which pods end when at a node shutdown, from the lowest priority.
+    pub shutdown: Vec<ShutdownTurn>,
 }
 
 impl Config {
@@ -169,8 +180,31 @@ impl Config {
             container_log_max_files: 5,
             resolv_conf: "/etc/resolv.conf".into(),
             backoff: BackoffCurve::default(),
+            node_labels: BTreeMap::new(),
+            max_pods: 110,
+            reserved: Reserved::default(),
+            shutdown: node::default_turns(),
         }
     }
+}
+
+/// Resources that pods cannot have: for the system and for ourselves together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Thousandths of a CPU.
+    pub cpu_milli: u64,
+    /// Bytes.
+    pub memory: u64,
+}
+
+/// Pods that end together when the node goes down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShutdownTurn {
+    /// `spec.priority` from which on; a pod belongs to the turn with the highest one that is not above its own, or else
+    /// to the first.
+    pub priority: i32,
+    /// Longest grace of its pods, ms; the next turn begins soon after it at the latest. [`u64::MAX`]: each pod has its own.
+    pub grace_ms: u64,
 }
 
 /// P-64: first restart immediate, then `start`, doubling up to `max`; reset after a run of `reset_after`.

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::load::{Overrides, merge};
-use super::{Config, Loaded, duration};
+use super::{Config, Loaded, Reserved, ShutdownTurn, duration};
 
 fn load(text: &str, flags: Overrides) -> Result<Loaded, String> {
     merge(Path::new("/c.yaml"), text, flags, "Edge-1").map_err(|error| error.to_string())
@@ -22,10 +22,16 @@ fn an_empty_file_gives_the_defaults_and_the_host_name() {
     assert_eq!(config("# nothing\n"), config(""));
 }
 
+fn turns(turns: &[(i32, u64)]) -> Vec<ShutdownTurn> {
+    let turns = turns.iter();
+    let turn = |&(priority, grace_ms)| ShutdownTurn { priority, grace_ms };
+    turns.map(turn).collect()
+}
+
 #[test]
 fn every_field_of_the_file_is_taken() {
     let got = config(
-        "apiVersion: kubelet.config.k8s.io/v1beta1
+        r#"apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: /srv/pods
 fileCheckFrequency: 1m30s
@@ -34,13 +40,20 @@ containerLogMaxFiles: 3
 resolvConf: /run/resolv.conf
 crashLoopBackOff:
   maxContainerRestartPeriod: 60s
+maxPods: 20
+systemReserved: {cpu: 100m, memory: 64Mi, pid: "100"}
+kubeReserved: {cpu: "0.5", memory: 1Mi}
+shutdownGracePeriod: 30s
+shutdownGracePeriodCriticalPods: 10s
 vetch:
+  nodeLabels: {disk: ssd}
+  initialContainerRestartPeriod: 2s
   rootDir: /data/vetch
   runDir: /run/v
   logDir: /data/log
   cgroupRoot: /edge/vetch/
   nodeName: Box.Example
-",
+"#,
     );
     let mut want = Config::new("box.example".to_owned());
     want.pod_manifest_path = "/srv/pods".into();
@@ -49,6 +62,14 @@ vetch:
     want.container_log_max_files = 3;
     want.resolv_conf = "/run/resolv.conf".into();
     want.backoff.max = Duration::from_secs(60);
+    want.backoff.start = Duration::from_secs(2);
+    want.max_pods = 20;
+    want.reserved = Reserved {
+        cpu_milli: 600,
+        memory: 65 << 20,
+    };
+    want.node_labels.insert("disk".to_owned(), "ssd".to_owned());
+    want.shutdown = turns(&[(0, 20_000), (2_000_000_000, 10_000)]);
     want.paths.root_dir = "/data/vetch".into();
     want.paths.run_dir = "/run/v".into();
     want.paths.log_dir = "/data/log".into();
@@ -62,13 +83,23 @@ fn flags_win_over_the_file() {
         pod_manifest_path: Some("/flag".into()),
         node_name: Some("flag".to_owned()),
         cgroup_root: Some("/flag".to_owned()),
+        node_labels: vec!["a=flag".to_owned(), "example.com/b=".to_owned()],
         ..Overrides::default()
     };
-    let text = "staticPodPath: /file\nvetch: {nodeName: file, cgroupRoot: /file, runDir: /file}\n";
+    let text = "staticPodPath: /file\nvetch: {nodeName: file, cgroupRoot: /file, runDir: /file, nodeLabels: {a: file, c: file}}\n";
     let got = load(text, flags).unwrap().config;
     assert_eq!(got.pod_manifest_path, Path::new("/flag"));
     assert_eq!(got.node_name, "flag");
     assert_eq!(got.cgroup_root, "/flag");
+    let labels: Vec<(&str, &str)> = got
+        .node_labels
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(
+        labels,
+        [("a", "flag"), ("c", "file"), ("example.com/b", "")]
+    );
     assert_eq!(got.paths.run_dir, Path::new("/file"));
 }
 
@@ -129,6 +160,72 @@ fn a_cap_below_the_first_delay_becomes_the_first_delay() {
     let backoff = config("crashLoopBackOff: {maxContainerRestartPeriod: 3s}").backoff;
     assert_eq!(backoff.start, Duration::from_secs(3));
     assert_eq!(backoff.max, Duration::from_secs(3));
+}
+
+/// N-26.
+#[test]
+fn turns_of_a_node_shutdown() {
+    let shutdown = |text: &str| config(text).shutdown;
+    assert_eq!(
+        shutdown(""),
+        turns(&[(0, u64::MAX), (2_000_000_000, u64::MAX)]),
+        "each pod with its own grace, critical ones last"
+    );
+    assert_eq!(shutdown("shutdownGracePeriod: 0s"), shutdown(""));
+    assert_eq!(
+        shutdown("shutdownGracePeriod: 1m"),
+        turns(&[(0, 60_000), (2_000_000_000, 0)])
+    );
+    let table = "shutdownGracePeriodByPodPriority:
+- {priority: 100, shutdownGracePeriodSeconds: 5}
+- {priority: 0, shutdownGracePeriodSeconds: 10}
+- {priority: -5, shutdownGracePeriodSeconds: 0}
+";
+    assert_eq!(shutdown(table), turns(&[(-5, 0), (0, 10_000), (100, 5000)]));
+    for (text, message) in [
+        (
+            format!("shutdownGracePeriod: 1s\n{table}"),
+            "/c.yaml: shutdownGracePeriodByPodPriority: cannot be set together with shutdownGracePeriod",
+        ),
+        (
+            format!("{table}- {{priority: 0, shutdownGracePeriodSeconds: 1}}"),
+            "/c.yaml: shutdownGracePeriodByPodPriority: must name each priority once",
+        ),
+        (
+            "shutdownGracePeriod: 5s\nshutdownGracePeriodCriticalPods: 6s".to_owned(),
+            "/c.yaml: shutdownGracePeriodCriticalPods: is a part of shutdownGracePeriod and cannot be longer",
+        ),
+        (
+            "shutdownGracePeriod: 10ms".to_owned(),
+            "/c.yaml: shutdownGracePeriod: must be 0 or at least 1s",
+        ),
+    ] {
+        assert_eq!(refusal(&text), message);
+    }
+}
+
+#[test]
+fn labels_and_reservations_are_checked() {
+    assert_eq!(
+        refusal("vetch: {nodeLabels: {-a: b}}"),
+        "/c.yaml: vetch.nodeLabels[-a]: must be a label, written like example.com/disk=ssd"
+    );
+    assert_eq!(
+        refusal("systemReserved: {memory: much}"),
+        "/c.yaml: systemReserved.memory: must be an amount, written like 500m or 100Mi"
+    );
+    for label in ["a", "=b", "a=b c"] {
+        let flags = Overrides {
+            node_labels: vec![label.to_owned()],
+            ..Overrides::default()
+        };
+        let message = load("", flags).unwrap_err();
+        assert!(message.starts_with("--node-labels: "), "{message}");
+    }
+    assert_eq!(
+        refusal("vetch: {initialContainerRestartPeriod: 301s}"),
+        "/c.yaml: vetch.initialContainerRestartPeriod: must be between 1s and the longest back-off"
+    );
 }
 
 /// S-74.

@@ -1,12 +1,14 @@
 //! `status.conditions` (section 2.10). A condition's time moves only with its status.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition};
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, PodCondition};
 
-use super::container_status::time;
+use super::container_status::{Member, has_begun, time};
 use super::events;
 use super::pass::PodView;
-use super::status::Phase;
-use super::{PodHistory, SandboxState};
+use super::phase::Phase;
+use super::status::NODE_SHUTDOWN;
+use super::{EndingCause, PodHistory, SandboxState};
+use crate::pod::lifecycle::{self, Role};
 
 /// A condition before its transition time is known.
 struct Draft {
@@ -35,20 +37,22 @@ impl Draft {
     }
 }
 
-/// P-120…P-124, in kubelet's order; the times are taken from, and go to, the history.
+/// P-120…P-126, in kubelet's order; the times are taken from, and go to, the history.
 pub(super) fn conditions(
     view: &PodView<'_>,
     memory: &mut PodHistory,
-    (phase, statuses): (Phase, &[ContainerStatus]),
+    (phase, members): (Phase, &[Member]),
 ) -> Vec<PodCondition> {
-    let unready = unready(phase, statuses);
+    let unready = unready(phase, members);
     let gates = unready.clone().or_else(|| open_gates(view));
     let drafts = [
         Some(sandbox_condition(view)),
-        Some(initialized(phase)),
+        Some(initialized(view, memory, (phase, members))),
         Some(Draft::with_fault("Ready", gates)),
         Some(Draft::with_fault("ContainersReady", unready)),
         Some(Draft::is_true("PodScheduled")),
+        restarting_all(view, memory),
+        disruption(memory),
         ignored_fields(view),
     ];
     drafts
@@ -68,30 +72,89 @@ fn sandbox_condition(view: &PodView<'_>) -> Draft {
     Draft::with_fault("PodReadyToStartContainers", fault)
 }
 
-/// P-121, without init containers.
-fn initialized(phase: Phase) -> Draft {
-    Draft {
-        reason: (phase == Phase::Succeeded).then_some("PodCompleted"),
-        ..Draft::is_true("Initialized")
+/// P-121. A sidecar counts once it has started, any other init container once it has succeeded.
+fn initialized(
+    view: &PodView<'_>,
+    memory: &PodHistory,
+    (phase, members): (Phase, &[Member]),
+) -> Draft {
+    let is_done = |member: &Member| match member.role {
+        Role::Init => member.status.ready,
+        Role::Sidecar => member.status.started == Some(true),
+        Role::Regular => true,
+    };
+    let incomplete = names(members, |member| !is_done(member));
+    let has_init = || lifecycle::members(&view.pod.pod).any(|(role, _)| role != Role::Regular);
+    if members.is_empty() && has_init() {
+        Draft::with_fault("Initialized", Some(unknown()))
+    } else if phase == Phase::Succeeded {
+        Draft {
+            reason: Some("PodCompleted"),
+            ..Draft::is_true("Initialized")
+        }
+    } else if incomplete.is_empty() || has_begun(&view.pod.pod, memory) {
+        Draft::is_true("Initialized")
+    } else {
+        let message = format!("containers with incomplete status: [{incomplete}]");
+        Draft::with_fault("Initialized", Some(("ContainersNotInitialized", message)))
     }
 }
 
 /// P-122.
-fn unready(phase: Phase, statuses: &[ContainerStatus]) -> Option<(&'static str, String)> {
-    let names: Vec<&str> = statuses
-        .iter()
-        .filter(|s| !s.ready)
-        .map(|s| s.name.as_str())
-        .collect();
+fn unready(phase: Phase, members: &[Member]) -> Option<(&'static str, String)> {
+    let counts = |member: &Member| match member.role {
+        Role::Init => false,
+        Role::Sidecar | Role::Regular => true,
+    };
+    let names = names(members, |member| counts(member) && !member.status.ready);
     match phase {
         Phase::Succeeded => Some(("PodCompleted", String::new())),
         Phase::Failed => Some(("PodFailed", String::new())),
+        Phase::Pending | Phase::Running if members.is_empty() => Some(unknown()),
         Phase::Pending | Phase::Running if names.is_empty() => None,
         Phase::Pending | Phase::Running => Some((
             "ContainersNotReady",
-            format!("containers with unready status: [{}]", names.join(" ")),
+            format!("containers with unready status: [{names}]"),
         )),
     }
+}
+
+/// Nothing is shown of the containers.
+fn unknown() -> (&'static str, String) {
+    ("UnknownContainerStatuses", String::new())
+}
+
+/// As Go prints a list, without its brackets.
+fn names(members: &[Member], wanted: impl Fn(&Member) -> bool) -> String {
+    let names: Vec<&str> = members
+        .iter()
+        .filter(|member| wanted(member))
+        .map(|member| member.status.name.as_str())
+        .collect();
+    names.join(" ")
+}
+
+/// P-126: of pods with such a rule only.
+fn restarting_all(view: &PodView<'_>, memory: &PodHistory) -> Option<Draft> {
+    let is_such = |rule: &ContainerRestartRule| rule.action == "RestartAllContainers";
+    let has_rule = |container: &Container| {
+        let mut rules = container.restart_policy_rules.iter().flatten();
+        rules.any(is_such)
+    };
+    let fault = memory.restarting.is_none().then(|| ("", String::new()));
+    lifecycle::members(&view.pod.pod)
+        .any(|(_, container)| has_rule(container))
+        .then(|| Draft::with_fault("AllContainersRestarting", fault))
+}
+
+/// P-125: at a node shutdown.
+fn disruption(memory: &PodHistory) -> Option<Draft> {
+    let ending = memory.ending?;
+    (ending.cause == EndingCause::NodeShutdown).then(|| Draft {
+        reason: Some("TerminationByKubelet"),
+        message: Some(NODE_SHUTDOWN.to_owned()),
+        ..Draft::is_true("DisruptionTarget")
+    })
 }
 
 /// P-123: nobody but an API client could make a readiness gate true.

@@ -1,72 +1,254 @@
-//! `status.containerStatuses` (section 2.11).
+//! `status.containerStatuses` and `status.initContainerStatuses` (section 2.11).
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus,
+    ContainerStateWaiting, ContainerStatus, Pod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::absorb::LOST_REASON;
 use super::container::{self, Verdict};
 use super::pass::{Goal, PodView};
-use super::run::{self, Verdicts};
+use super::phase::Stand;
+use super::run::Verdicts;
 use super::sandbox::{self, Obstacle};
-use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, notes};
+use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, StopCause, notes};
+use crate::pod::lifecycle::{self, Role};
 
 /// P-141: bytes of termination messages in one pod's status.
 const MESSAGES_MAX: usize = 12 * 1024;
+/// P-159.
+const RESTARTING_ALL: &str = "RestartingAllContainers";
+
+/// A container, where it stands, and what it shows.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) role: Role,
+    pub(super) stand: Stand,
+    pub(super) status: ContainerStatus,
+}
+
+/// Init containers and sidecars, then regular ones, in spec order.
+pub(super) fn members(view: &PodView<'_>, memory: &PodHistory, verdicts: &Verdicts) -> Vec<Member> {
+    let pod = &view.pod.pod;
+    let none = ContainerHistory::default();
+    let has_begun = has_begun(pod, memory);
+    let message_max = MESSAGES_MAX / lifecycle::members(pod).count().max(1);
+    lifecycle::members(pod)
+        .map(|(role, container)| {
+            let subject = Subject {
+                view,
+                memory,
+                role,
+                container,
+                past: memory.containers.get(&container.name).unwrap_or(&none),
+                verdict: verdicts.get(&container.name),
+                has_begun,
+            };
+            let mut status = subject.status();
+            limit_messages(&mut status, message_max);
+            Member {
+                role,
+                stand: subject.stand(),
+                status,
+            }
+        })
+        .collect()
+}
+
+/// P-52: some regular container has had an instance since the pod was last initialised anew.
+pub(super) fn has_begun(pod: &Pod, memory: &PodHistory) -> bool {
+    lifecycle::members(pod)
+        .filter(|(role, _)| *role == Role::Regular)
+        .filter_map(|(_, container)| memory.containers.get(&container.name))
+        .any(|past| {
+            let current = past.current.as_ref().map(|c| c.epoch);
+            let last = past.last.as_ref().map(|l| l.epoch);
+            current.or(last) == Some(memory.epoch)
+        })
+}
 
 /// What a container shows.
 #[derive(Debug, Clone, Copy)]
 enum Shown<'a> {
     Running(&'a LiveInstance),
     Terminated(&'a PastInstance),
+    /// P-167: an init container that must have succeeded, though nothing is known of it.
+    Passed,
     Waiting,
 }
 
-/// P-138: sorted by name.
-pub(super) fn statuses(
-    view: &PodView<'_>,
-    memory: &PodHistory,
-    verdicts: &Verdicts,
-) -> Vec<ContainerStatus> {
-    let containers = run::containers(view.pod);
-    let message_max = MESSAGES_MAX / containers.len().max(1);
-    let mut statuses: Vec<ContainerStatus> = containers
-        .iter()
-        .map(|container| {
-            let none = ContainerHistory::default();
-            let past = memory.containers.get(&container.name).unwrap_or(&none);
-            let mut status = status(view, container, (past, verdicts.get(&container.name)));
-            limit_messages(&mut status, message_max);
-            status
-        })
-        .collect();
-    statuses.sort_by(|a, b| a.name.cmp(&b.name));
-    statuses
+/// A container and everything that its status depends on.
+struct Subject<'a> {
+    view: &'a PodView<'a>,
+    memory: &'a PodHistory,
+    role: Role,
+    container: &'a Container,
+    past: &'a ContainerHistory,
+    verdict: Option<&'a Verdict>,
+    /// See [`has_begun`].
+    has_begun: bool,
 }
 
-fn status(
-    view: &PodView<'_>,
-    container: &Container,
-    (past, verdict): (&ContainerHistory, Option<&Verdict>),
-) -> ContainerStatus {
-    let shown = shown(past, verdict);
-    let (state, last_state) = match shown {
-        Shown::Running(live) => (running(live), past.last.as_ref()),
-        Shown::Terminated(ended) => (terminated(ended), past.previous.as_ref()),
-        Shown::Waiting => (waiting(view, verdict), past.last.as_ref()),
-    };
-    let is_running = matches!(shown, Shown::Running(_));
-    let base = ContainerStatus {
-        name: container.name.clone(),
-        ready: is_running,
-        started: Some(is_running),
-        state: Some(state),
-        last_state: last_state.map(terminated),
-        ..ContainerStatus::default()
-    };
-    identified(base, container, past)
+impl<'a> Subject<'a> {
+    fn stand(&self) -> Stand {
+        if let Some(live) = &self.past.current {
+            return if self.is_started(live) {
+                Stand::Started
+            } else {
+                Stand::Starting
+            };
+        }
+        match &self.past.last {
+            _ if self.role == Role::Init && self.has_begun => Stand::Over(0),
+            None => Stand::New,
+            Some(last) if self.has_to_run_anew(last) => Stand::New,
+            Some(_) if self.starts_again() => Stand::Again,
+            Some(last) => Stand::Over(last.exit.code),
+        }
+    }
+
+    /// A pod on its way out starts nothing, so that it shows how it ended, which kubelet does for API pods only (P-112).
+    fn starts_again(&self) -> bool {
+        self.verdict
+            .is_some_and(|verdict| *verdict != Verdict::Done)
+    }
+
+    /// P-33: what a regular init container did for an earlier sandbox does not count for this one.
+    fn has_to_run_anew(&self, last: &PastInstance) -> bool {
+        self.role == Role::Init && last.epoch != self.memory.epoch && self.starts_again()
+    }
+
+    fn status(&self) -> ContainerStatus {
+        let past = self.past;
+        let shown = self.shown();
+        let (state, last_state) = match shown {
+            Shown::Running(live) => (running(live), past.last.as_ref()),
+            Shown::Terminated(ended) => (terminated(ended), past.previous.as_ref()),
+            Shown::Passed => (passed(), None),
+            Shown::Waiting => (self.waiting(), past.last.as_ref()),
+        };
+        let base = ContainerStatus {
+            name: self.container.name.clone(),
+            ready: self.is_ready(shown),
+            started: Some(matches!(shown, Shown::Running(live) if self.is_started(live))),
+            state: Some(state),
+            last_state: last_state.map(terminated),
+            ..ContainerStatus::default()
+        };
+        identified(base, self.container, past)
+    }
+
+    /// P-133: what waits shows so, what is about to start again stays terminated. P-165: a lost instance is shown as the
+    /// last state of one that waits.
+    fn shown(&self) -> Shown<'a> {
+        if let Some(live) = &self.past.current {
+            return Shown::Running(live);
+        }
+        let Some(last) = &self.past.last else {
+            return if self.role == Role::Init && self.has_begun {
+                Shown::Passed
+            } else {
+                Shown::Waiting
+            };
+        };
+        let waits = match self.verdict {
+            Some(Verdict::Wait(_)) => true,
+            Some(Verdict::Done) | None => false,
+            Some(
+                Verdict::Start { .. } | Verdict::Creating | Verdict::Running | Verdict::Stopping,
+            ) => {
+                last.exit.reason == LOST_REASON
+                    || post_start_error(last).is_some()
+                    || self.has_to_run_anew(last)
+                    || self.memory.restarting.is_some()
+            }
+        };
+        if waits {
+            Shown::Waiting
+        } else {
+            Shown::Terminated(last)
+        }
+    }
+
+    /// P-135, R-21.
+    fn is_ready(&self, shown: Shown<'_>) -> bool {
+        let is_probed = self.container.readiness_probe.is_some();
+        match (self.role, shown) {
+            (Role::Init, Shown::Terminated(ended)) => ended.exit.code == 0,
+            (Role::Init, Shown::Passed) => true,
+            (Role::Init, Shown::Running(_) | Shown::Waiting) => false,
+            (Role::Sidecar | Role::Regular, Shown::Running(live)) => {
+                self.is_started(live) && (live.ready || !is_probed)
+            }
+            (
+                Role::Sidecar | Role::Regular,
+                Shown::Terminated(_) | Shown::Passed | Shown::Waiting,
+            ) => false,
+        }
+    }
+
+    /// P-136.
+    fn is_started(&self, live: &LiveInstance) -> bool {
+        let is_probed = self.role != Role::Init && self.container.startup_probe.is_some();
+        live.started || !is_probed
+    }
+
+    /// P-150…P-159.
+    fn waiting(&self) -> ContainerState {
+        let last = self.past.last.as_ref();
+        let (reason, message) = match (self.verdict, last.and_then(post_start_error)) {
+            _ if self.memory.restarting.is_some() => (RESTARTING_ALL.to_owned(), None),
+            (Some(Verdict::Wait(wait)), _) => (wait.reason.clone(), wait.message.clone()),
+            (Some(Verdict::Start { .. } | Verdict::Creating), Some(message)) => {
+                ("PostStartHookError".to_owned(), Some(message.to_owned()))
+            }
+            (
+                Some(
+                    Verdict::Start { .. }
+                    | Verdict::Creating
+                    | Verdict::Running
+                    | Verdict::Stopping
+                    | Verdict::Done,
+                )
+                | None,
+                _,
+            ) => (default_reason(&self.view.pod.pod).to_owned(), None),
+        };
+        ContainerState {
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(reason),
+                message: message.or_else(|| held_up(self.view)),
+            }),
+            ..ContainerState::default()
+        }
+    }
+}
+
+/// P-131.
+fn default_reason(pod: &Pod) -> &'static str {
+    if lifecycle::members(pod).any(|(role, _)| role != Role::Regular) {
+        "PodInitializing"
+    } else {
+        "ContainerCreating"
+    }
+}
+
+/// P-156.
+fn post_start_error(ended: &PastInstance) -> Option<&str> {
+    match &ended.stop {
+        Some(StopCause::PostStart { message }) => Some(message),
+        Some(
+            StopCause::Changed
+            | StopCause::Dropped
+            | StopCause::Double
+            | StopCause::PodEnds
+            | StopCause::NodeDown
+            | StopCause::Probe { .. }
+            | StopCause::RestartAll,
+        )
+        | None => None,
+    }
 }
 
 /// P-137, P-134: from the newest instance.
@@ -95,33 +277,6 @@ fn identified(
     }
 }
 
-/// P-133: what waits shows so, what is about to start again stays terminated. P-165: a lost instance is shown as the last
-/// state of one that waits.
-fn shown<'a>(past: &'a ContainerHistory, verdict: Option<&Verdict>) -> Shown<'a> {
-    if let Some(live) = &past.current {
-        return Shown::Running(live);
-    }
-    let Some(last) = &past.last else {
-        return Shown::Waiting;
-    };
-    match verdict {
-        Some(Verdict::Wait(_)) => Shown::Waiting,
-        Some(Verdict::Start { .. } | Verdict::Creating | Verdict::Running | Verdict::Stopping)
-            if last.exit.reason == LOST_REASON =>
-        {
-            Shown::Waiting
-        }
-        Some(
-            Verdict::Start { .. }
-            | Verdict::Creating
-            | Verdict::Running
-            | Verdict::Stopping
-            | Verdict::Done,
-        )
-        | None => Shown::Terminated(last),
-    }
-}
-
 fn running(live: &LiveInstance) -> ContainerState {
     ContainerState {
         running: Some(ContainerStateRunning {
@@ -133,12 +288,17 @@ fn running(live: &LiveInstance) -> ContainerState {
 
 fn terminated(ended: &PastInstance) -> ContainerState {
     let exit = &ended.exit;
+    let reason = if ended.stop == Some(StopCause::RestartAll) {
+        RESTARTING_ALL
+    } else {
+        &exit.reason
+    };
     ContainerState {
         terminated: Some(ContainerStateTerminated {
             container_id: Some(container_id(&ended.id)),
             exit_code: exit.code,
             signal: exit.signal,
-            reason: Some(exit.reason.clone()),
+            reason: Some(reason.to_owned()),
             message: exit.message.clone(),
             started_at: exit.started_at.map(|at| time(at.wall)),
             finished_at: Some(time(exit.finished_at.wall)),
@@ -147,23 +307,15 @@ fn terminated(ended: &PastInstance) -> ContainerState {
     }
 }
 
-/// P-150…P-155.
-fn waiting(view: &PodView<'_>, verdict: Option<&Verdict>) -> ContainerState {
-    let (reason, message) = match verdict {
-        Some(Verdict::Wait(wait)) => (wait.reason.clone(), wait.message.clone()),
-        Some(
-            Verdict::Start { .. }
-            | Verdict::Creating
-            | Verdict::Running
-            | Verdict::Stopping
-            | Verdict::Done,
-        )
-        | None => ("ContainerCreating".to_owned(), None),
-    };
+fn passed() -> ContainerState {
     ContainerState {
-        waiting: Some(ContainerStateWaiting {
-            reason: Some(reason),
-            message: message.or_else(|| held_up(view)),
+        terminated: Some(ContainerStateTerminated {
+            reason: Some("Completed".to_owned()),
+            message: Some(
+                "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"
+                    .to_owned(),
+            ),
+            ..ContainerStateTerminated::default()
         }),
         ..ContainerState::default()
     }
@@ -176,7 +328,9 @@ fn held_up(view: &PodView<'_>) -> Option<String> {
     }
     sandbox::obstacle(view).map(|obstacle| match obstacle {
         Obstacle::Failed { problem, .. } => problem.message.clone(),
-        Obstacle::SourcesNotReady | Obstacle::OldPod(_) => notes::obstacle(obstacle, view),
+        Obstacle::SourcesNotReady | Obstacle::OldPod(_) | Obstacle::Refused(_) => {
+            notes::obstacle(obstacle, view)
+        }
     })
 }
 

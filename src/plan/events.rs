@@ -1,6 +1,7 @@
 //! Kubernetes events, with kubelet's names and texts (J-67). Each is made on a transition only: the history remembers
 //! what was announced.
 
+use super::admission::Refusal;
 use super::outcome::Outcome;
 use super::pass::PodView;
 use super::{Event, PodHistory, StartProblem};
@@ -11,17 +12,17 @@ use crate::holder::proto::{ContainerRecord, InstanceState};
 pub(super) struct Announcement {
     key: String,
     container: Option<String>,
-    reason: &'static str,
+    reason: String,
     message: String,
 }
 
 impl Announcement {
     /// A trouble of the pod. Another `key` is another trouble.
-    pub(super) fn warning(key: String, reason: &'static str, message: String) -> Self {
+    pub(super) fn warning(key: String, reason: &str, message: String) -> Self {
         Self {
             key,
             container: None,
-            reason,
+            reason: reason.to_owned(),
             message,
         }
     }
@@ -49,7 +50,7 @@ pub(super) fn announce(
     out.events.push(Event {
         container: news.container.clone(),
         warning: true,
-        ..event(view, news.reason, news.message.clone())
+        ..event(view, &news.reason, news.message.clone())
     });
 }
 
@@ -104,6 +105,12 @@ pub(super) fn sandbox_failed(problem: &StartProblem) -> Announcement {
         "FailedCreatePodSandBox",
         format!("Failed to create pod sandbox: {}", problem.message),
     )
+}
+
+/// D-3: the node does not take the pod.
+pub(super) fn refused(refusal: &Refusal) -> Announcement {
+    let Refusal { reason, message } = refusal;
+    Announcement::warning(format!("{reason} {message}"), reason, message.clone())
 }
 
 /// The holder drops log lines. The pod runs on.

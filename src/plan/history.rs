@@ -53,6 +53,9 @@ pub struct PodHistory {
     /// Set while the pod is being ended (P-3); one that was removed never goes back to running (S-160).
     #[serde(default)]
     pub ending: Option<Ending>,
+    /// The boot in which the node took the pod last (S-171): it goes before those that only wait.
+    #[serde(default)]
+    pub admitted_in: Option<String>,
     /// Last transition of each condition: type → (status, time).
     #[serde(default)]
     pub conditions: BTreeMap<String, (bool, Timestamp)>,

@@ -5,12 +5,13 @@
 //! |---|---|
 //! | `pass` | what is a pod to become, and what is the next step there? |
 //! | `absorb` | what is new, and what has to be remembered of it? |
+//! | `admission` | does the node take a pod that waits? |
 //! | `sandbox` | may the sandbox start, is it to be replaced, how does it end? |
 //! | `run` | which containers of a ready sandbox start, stop, are cleared away? |
 //! | `container` | one container: keep, start, wait (why, how long), done? |
 //! | `backoff` | how long? |
 //! | `stop` | how is a container asked to end, and after which others? |
-//! | `status`, `container_status`, `conditions`, `qos` | what does an API server show? |
+//! | `status`, `phase`, `container_status`, `conditions`, `qos` | what does an API server show? |
 //! | `events`, `notes` | what do people read? |
 //! | `history`, `outcome` | memory between passes, and the plan as it grows |
 
@@ -20,6 +21,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 mod absorb;
 mod action;
+mod admission;
 mod backoff;
 mod conditions;
 mod container;
@@ -30,6 +32,7 @@ mod notes;
 mod observed;
 mod outcome;
 mod pass;
+mod phase;
 mod probe;
 mod qos;
 mod run;
@@ -39,16 +42,18 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::ShutdownTurn;
 use crate::pod::PodUid;
 
 pub use action::{Action, Event, Note, ProbeOrder};
+pub use admission::Refusal;
 pub use history::{
     ActiveTime, Backoff, ContainerHistory, Ending, EndingCause, Finished, History, LiveInstance,
     PastInstance, PodHistory, RestartAll, StopCause,
 };
 pub use observed::{
     Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
-    Rules, Sandbox, SandboxState, ShutdownTurn, StartProblem,
+    Rules, Sandbox, SandboxState, StartProblem,
 };
 pub use probe::Tally;
 pub use qos::{QosClass, pod_cgroup, qos_class};
@@ -85,11 +90,18 @@ pub fn plan(
     rules: &Rules,
     now: Now,
 ) -> Plan {
+    let nobody = admission::Refusals::new();
     let world = pass::World {
         desired,
         observed,
         rules,
         now,
+        refusals: &nobody,
+    };
+    let refusals = admission::refusals(world, history);
+    let world = pass::World {
+        refusals: &refusals,
+        ..world
     };
     let mut out = outcome::Outcome::new(history.clone());
     let uids: BTreeSet<&PodUid> = desired

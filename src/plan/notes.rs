@@ -16,6 +16,10 @@ pub(super) fn obstacle(obstacle: Obstacle<'_>, view: &PodView<'_>) -> String {
             "waits for the old pod {} (uid {old}) to end",
             view.pod.full_name()
         ),
+        Obstacle::Refused(refusal) => format!(
+            "not taken ({}): {}; starts when that has changed",
+            refusal.reason, refusal.message
+        ),
         Obstacle::Failed {
             problem,
             retry_at_boot_ms,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::BackoffCurve;
+use crate::config::{BackoffCurve, ShutdownTurn};
 use crate::holder::proto::{ContainerRecord, PodRecord, Stamp};
 use crate::pod::probe::ProbeKind;
 use crate::pod::{PodUid, StaticPod};
@@ -168,13 +168,4 @@ pub struct Allocatable {
     pub memory: u64,
     /// Pods.
     pub pods: u32,
-}
-
-/// Pods that end together when the node goes down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShutdownTurn {
-    /// `spec.priority` from which on; a pod belongs to the turn with the highest one that is not above its own.
-    pub priority: i32,
-    /// Longest grace of its pods, ms; the next turn begins after it at the latest.
-    pub grace_ms: u64,
 }

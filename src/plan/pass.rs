@@ -1,5 +1,6 @@
 //! One pod's pass: what is it to become, and what is the next step there?
 
+use super::admission::{Refusal, Refusals};
 use super::outcome::Outcome;
 use super::run::Verdicts;
 use super::{
@@ -15,6 +16,8 @@ pub(super) struct World<'a> {
     pub(super) observed: &'a Observed,
     pub(super) rules: &'a Rules,
     pub(super) now: Now,
+    /// Waiting pods that the node does not take.
+    pub(super) refusals: &'a Refusals,
 }
 
 /// One pod in the world.
@@ -28,7 +31,12 @@ pub(super) struct PodView<'a> {
     pub(super) goal: Goal,
 }
 
-impl PodView<'_> {
+impl<'a> PodView<'a> {
+    /// Why the node does not take the pod, if so (D-3).
+    pub(super) fn refusal(&self) -> Option<&'a Refusal> {
+        self.world.refusals.get(self.uid)
+    }
+
     /// A reason that concerns the whole pod.
     pub(super) fn note(&self, text: impl Into<String>) -> Note {
         Note {
@@ -68,6 +76,7 @@ pub(super) fn plan_pod(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
         goal: goal(world, uid, &memory),
     };
     note_ending(&view, &mut memory);
+    note_admission(&view, &mut memory);
     out.events
         .extend(events::ignored_fields(&view, &mut memory));
     absorb::absorb(&view, &mut memory, out);
@@ -154,6 +163,16 @@ fn note_ending(view: &PodView<'_>, memory: &mut PodHistory) {
         }
         Goal::End(_) => {}
         Goal::Run | Goal::Hold | Goal::Rest => memory.ending = None,
+    }
+}
+
+/// Whoever was taken keeps its right until the next boot.
+fn note_admission(view: &PodView<'_>, memory: &mut PodHistory) {
+    let is_taken =
+        view.goal == Goal::Run && view.world.observed.sources_ready && view.refusal().is_none();
+    let boot_id = &view.world.rules.boot_id;
+    if is_taken && memory.admitted_in.as_ref() != Some(boot_id) {
+        memory.admitted_in = Some(boot_id.clone());
     }
 }
 

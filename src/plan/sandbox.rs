@@ -1,5 +1,6 @@
 //! A pod's sandbox: when one is started, replaced, wound down and cleaned.
 
+use super::admission::Refusal;
 use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
 use super::{Action, PodHistory, SandboxState, StartProblem, StopCause, backoff, events, notes};
@@ -16,6 +17,8 @@ pub(super) enum Obstacle<'a> {
     SourcesNotReady,
     /// S-157: this pod of the same full name is not completely gone.
     OldPod(&'a PodUid),
+    /// D-3: the node does not take it.
+    Refused(&'a Refusal),
     /// L-4: the last attempt failed.
     Failed {
         problem: &'a StartProblem,
@@ -31,6 +34,9 @@ pub(super) fn obstacle<'a>(view: &PodView<'a>) -> Option<Obstacle<'a>> {
     }
     if let Some(old) = old_pod(view) {
         return Some(Obstacle::OldPod(old));
+    }
+    if let Some(refusal) = view.refusal() {
+        return Some(Obstacle::Refused(refusal));
     }
     let problem = observed.sandbox_problems.get(view.uid)?;
     let retry_at_boot_ms = backoff::retry_sandbox_at(problem);
@@ -53,8 +59,9 @@ fn old_pod<'a>(view: &PodView<'a>) -> Option<&'a PodUid> {
 
 /// Starts a sandbox unless something is in the way.
 pub(super) fn start(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
-    if let Some(problem) = view.world.observed.sandbox_problems.get(view.uid) {
-        let announcement = events::sandbox_failed(problem);
+    let problem = view.world.observed.sandbox_problems.get(view.uid);
+    let trouble = view.refusal().map(events::refused);
+    if let Some(announcement) = trouble.or_else(|| problem.map(events::sandbox_failed)) {
         events::announce(view, &mut memory.announced, &announcement, out);
     }
     let Some(obstacle) = obstacle(view) else {

@@ -2,32 +2,17 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodIP, PodStatus};
 
-use super::container::Verdict;
-use super::container_status::{statuses, time};
+use super::admission::Refusal;
+use super::container_status::{self, Member, time};
 use super::pass::PodView;
+use super::phase::{Phase, Stand};
 use super::qos::qos_class;
 use super::run::Verdicts;
-use super::{Finished, PodHistory, conditions};
+use super::{EndingCause, Finished, PodHistory, conditions, phase};
+use crate::pod::lifecycle::Role;
 
-/// `status.phase`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Pending,
-    Running,
-    Succeeded,
-    Failed,
-}
-
-impl Phase {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-        }
-    }
-}
+/// N-28.
+pub(super) const NODE_SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";
 
 /// The pod with its status; with a deletion timestamp while it is being ended.
 pub(super) fn pod_with_status(
@@ -51,24 +36,49 @@ pub(super) fn pod_with_status(
 }
 
 fn status(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts) -> PodStatus {
-    let statuses = statuses(view, memory, verdicts);
-    let phase = memory
-        .finished
-        .map_or_else(|| phase(&statuses, verdicts), finished_phase);
+    // As kubelet, nothing is shown of the containers of a pod that was not taken.
+    let members = match view.refusal() {
+        Some(_) => Vec::new(),
+        None => container_status::members(view, memory, verdicts),
+    };
+    let outcome = outcome(view, memory, &members);
     let host_ip = view.world.rules.host_ip.clone();
     let pod_ip = host_ip.clone().filter(|_| is_host_network(&view.pod.pod));
+    let conditions = conditions::conditions(view, memory, (outcome.phase, &members));
+    let (init, regular) = statuses(members);
     PodStatus {
-        phase: Some(phase.as_str().to_owned()),
-        conditions: Some(conditions::conditions(view, memory, (phase, &statuses))),
-        container_statuses: Some(statuses),
+        phase: Some(outcome.phase.as_str().to_owned()),
+        reason: outcome.reason,
+        message: outcome.message,
+        conditions: Some(conditions),
+        init_container_statuses: init,
+        container_statuses: regular,
         host_ips: host_ip.clone().map(|ip| vec![HostIP { ip }]),
         host_ip,
         pod_ips: pod_ip.clone().map(|ip| vec![PodIP { ip }]),
         pod_ip,
         qos_class: Some(qos_class(&view.pod.pod).as_str().to_owned()),
         start_time: Some(time(memory.start_time)),
+        observed_generation: view.pod.pod.metadata.generation,
         ..PodStatus::default()
     }
+}
+
+/// Of init containers and of regular ones.
+type Statuses = (Option<Vec<ContainerStatus>>, Option<Vec<ContainerStatus>>);
+
+/// P-138: init containers in spec order, regular ones by name.
+fn statuses(members: Vec<Member>) -> Statuses {
+    let (regular, init): (Vec<Member>, Vec<Member>) = members
+        .into_iter()
+        .partition(|member| member.role == Role::Regular);
+    let shown = |members: Vec<Member>| -> Vec<ContainerStatus> {
+        members.into_iter().map(|member| member.status).collect()
+    };
+    let mut regular = shown(regular);
+    regular.sort_by(|a, b| a.name.cmp(&b.name));
+    let unless_empty = |list: Vec<ContainerStatus>| Some(list).filter(|list| !list.is_empty());
+    (unless_empty(shown(init)), unless_empty(regular))
 }
 
 fn is_host_network(pod: &Pod) -> bool {
@@ -76,39 +86,73 @@ fn is_host_network(pod: &Pod) -> bool {
     spec.and_then(|s| s.host_network).unwrap_or_default()
 }
 
-fn finished_phase(finished: Finished) -> Phase {
-    match finished {
-        Finished::Succeeded => Phase::Succeeded,
-        Finished::Failed | Finished::DeadlineExceeded => Phase::Failed,
+/// The phase, and why it is what it is.
+struct PodOutcome {
+    phase: Phase,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl PodOutcome {
+    fn plain(phase: Phase) -> Self {
+        Self {
+            phase,
+            reason: None,
+            message: None,
+        }
+    }
+
+    fn failed(reason: &str, message: &str) -> Self {
+        Self {
+            phase: Phase::Failed,
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+        }
+    }
+
+    /// D-3: unlike kubelet's, not final.
+    fn refused(refusal: &Refusal) -> Self {
+        Self {
+            phase: Phase::Pending,
+            reason: Some(refusal.reason.clone()),
+            message: Some(refusal.status_message()),
+        }
     }
 }
 
-/// P-103…P-108; init containers come before (P-100…P-102). A pod on its way out restarts nothing, so that it shows how
-/// it ended, which kubelet does for API pods only (P-112).
-fn phase(statuses: &[ContainerStatus], verdicts: &Verdicts) -> Phase {
-    let exit_code = |s: &ContainerStatus| {
-        let state = s.state.as_ref().and_then(|s| s.terminated.as_ref());
-        let last = s.last_state.as_ref().and_then(|s| s.terminated.as_ref());
-        state.or(last).map(|t| t.exit_code)
+/// P-111: what is remembered counts. As with kubelet, a phase is only final when no container runs any more.
+fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOutcome {
+    if let Some(refusal) = view.refusal() {
+        return PodOutcome::refused(refusal);
+    }
+    let stands: Vec<(Role, Stand)> = members.iter().map(|m| (m.role, m.stand)).collect();
+    let runs = |stand: Stand| matches!(stand, Stand::Starting | Stand::Started);
+    let is_live = stands.iter().any(|(_, stand)| runs(*stand));
+    let goes_down = memory
+        .ending
+        .is_some_and(|ending| ending.cause == EndingCause::NodeShutdown);
+    let outcome = match memory.finished {
+        Some(Finished::Succeeded) => PodOutcome::plain(Phase::Succeeded),
+        Some(Finished::Failed) => PodOutcome::plain(Phase::Failed),
+        Some(Finished::DeadlineExceeded) => PodOutcome::failed(
+            "DeadlineExceeded",
+            "Pod was active on the node longer than the specified deadline",
+        ),
+        None if goes_down => PodOutcome::failed("Terminated", NODE_SHUTDOWN),
+        None => PodOutcome::plain(phase::phase(&stands)),
     };
-    let is_running = |s: &ContainerStatus| {
-        s.state
-            .as_ref()
-            .is_some_and(|state| state.running.is_some())
-    };
-    let is_restartable =
-        |s: &ContainerStatus| verdicts.get(&s.name).is_some_and(|v| *v != Verdict::Done);
-    if statuses
-        .iter()
-        .any(|s| !is_running(s) && exit_code(s).is_none())
-        || statuses.is_empty()
-    {
-        Phase::Pending
-    } else if statuses.iter().any(|s| is_running(s) || is_restartable(s)) {
+    match outcome.phase {
+        Phase::Succeeded | Phase::Failed if is_live => PodOutcome::plain(unfinished(&stands)),
+        Phase::Pending | Phase::Running | Phase::Succeeded | Phase::Failed => outcome,
+    }
+}
+
+/// The phase of a pod that is over but for what still runs in it.
+fn unfinished(stands: &[(Role, Stand)]) -> Phase {
+    let has_begun = |(role, stand): &(Role, Stand)| *role == Role::Regular && *stand != Stand::New;
+    if stands.iter().any(has_begun) {
         Phase::Running
-    } else if statuses.iter().all(|s| exit_code(s) == Some(0)) {
-        Phase::Succeeded
     } else {
-        Phase::Failed
+        Phase::Pending
     }
 }

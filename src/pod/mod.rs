@@ -10,7 +10,7 @@ pub mod identity;
 pub mod image_ref;
 pub mod lifecycle;
 pub mod manifest;
-mod names;
+pub(crate) mod names;
 pub mod ports;
 pub mod probe;
 pub mod quantity;
@@ -103,6 +103,11 @@ impl StaticPod {
     /// `<namespace>/<name>`: what may run only once at a time (S-157).
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace(), self.name())
+    }
+    /// `spec.priority`; none counts as 0 (N-27).
+    pub fn priority(&self) -> i32 {
+        let spec = self.pod.spec.as_ref();
+        spec.and_then(|spec| spec.priority).unwrap_or(0)
     }
     /// P-75: `terminationGracePeriodSeconds`, at least 1.
     pub fn grace_s(&self) -> u32 {

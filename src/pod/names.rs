@@ -20,7 +20,7 @@ pub(super) fn is_dns_subdomain(text: &str) -> bool {
 }
 
 /// Key of a label or annotation: `name` or `dns.sub.domain/name`.
-pub(super) fn is_qualified_name(text: &str) -> bool {
+pub(crate) fn is_qualified_name(text: &str) -> bool {
     let name = match text.split_once('/') {
         Some((prefix, _)) if !is_dns_subdomain(prefix) => return false,
         Some((_, name)) => name,
@@ -30,7 +30,7 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
 }
 
 /// Empty, or as the name part of a key.
-pub(super) fn is_label_value(text: &str) -> bool {
+pub(crate) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_label_text(text)
 }
 

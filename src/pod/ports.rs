@@ -1,7 +1,7 @@
 //! Ports of the node that pods claim (S-113, S-171).
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
 

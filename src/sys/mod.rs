@@ -4,6 +4,7 @@ pub mod clock;
 pub mod ioprio;
 pub mod keyring;
 pub mod netdev;
+pub mod netns;
 pub mod packet;
 pub mod process;
 pub mod remove;

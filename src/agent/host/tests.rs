@@ -42,3 +42,43 @@ Main:
     assert_eq!(first_local(trie), "192.168.4.7".parse().ok());
     assert_eq!(first_local(""), None);
 }
+
+/// J-11.
+#[test]
+fn every_node_has_the_usual_labels_and_its_own() {
+    let mut config = Config::new("edge-1".to_owned());
+    config.node_labels.insert("disk".into(), "ssd".into());
+    config
+        .node_labels
+        .insert("kubernetes.io/arch".into(), "mine".into());
+    let labels = labels(&config, "arm64");
+    let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(
+        labels,
+        [
+            "beta.kubernetes.io/arch=arm64",
+            "beta.kubernetes.io/os=linux",
+            "disk=ssd",
+            "kubernetes.io/arch=mine",
+            "kubernetes.io/hostname=edge-1",
+            "kubernetes.io/os=linux",
+        ]
+    );
+}
+
+/// N-20.
+#[test]
+fn what_is_reserved_is_not_for_pods_and_what_is_unknown_is_no_limit() {
+    let mut config = Config::new("edge-1".to_owned());
+    config.reserved.cpu_milli = 500;
+    config.reserved.memory = 5000;
+    let mut node = NodeFacts {
+        cpus: 4,
+        memory_bytes: 4000,
+        ..NodeFacts::default()
+    };
+    let got = allocatable(&config, &node);
+    assert_eq!((got.cpu_milli, got.memory, got.pods), (3500, 0, 110));
+    node.cpus = 0;
+    assert_eq!(allocatable(&config, &node).cpu_milli, u64::MAX);
+}

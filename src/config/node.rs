@@ -1,0 +1,171 @@
+//! What the node offers its pods, how soon it restarts them, and how it goes down.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::file::File;
+use super::load::{ConfigError, Place};
+use super::{BackoffCurve, Config, Reserved, ShutdownTurn, duration};
+use crate::pod::{names, quantity};
+
+/// N-26: `system-cluster-critical` and above.
+const CRITICAL: i32 = 2_000_000_000;
+const BAD_START: &str = "must be between 1s and the longest back-off";
+const BAD_LABEL: &str = "must be a label, written like example.com/disk=ssd";
+
+impl Place<'_> {
+    /// The file's settings of this kind.
+    pub(super) fn apply_node(&self, file: &File, config: &mut Config) -> Result<(), ConfigError> {
+        config.backoff = self.backoff(file)?;
+        if let Some(max) = file.max_pods {
+            config.max_pods = max;
+        }
+        for (field, amounts) in [
+            ("systemReserved", &file.system_reserved),
+            ("kubeReserved", &file.kube_reserved),
+        ] {
+            self.reserve(field, amounts, &mut config.reserved)?;
+        }
+        for (key, value) in &file.vetch.node_labels {
+            let field = format!("vetch.nodeLabels[{key}]");
+            check_label(key, value).map_err(|why| self.refuse(&field, why))?;
+            config.node_labels.insert(key.clone(), value.clone());
+        }
+        config.shutdown = self.turns(file)?;
+        Ok(())
+    }
+
+    /// P-67: a cap below the usual start becomes the start, too.
+    fn backoff(&self, file: &File) -> Result<BackoffCurve, ConfigError> {
+        let mut curve = BackoffCurve::default();
+        if let Some(text) = &file.crash_loop_back_off.max_container_restart_period {
+            let field = "crashLoopBackOff.maxContainerRestartPeriod";
+            let max = self.duration(field, text)?;
+            if !(Duration::from_secs(1)..=curve.max).contains(&max) {
+                return Err(self.refuse(field, "must be between 1s and 300s"));
+            }
+            curve.max = max;
+            curve.start = curve.start.min(max);
+        }
+        if let Some(text) = &file.vetch.initial_container_restart_period {
+            let field = "vetch.initialContainerRestartPeriod";
+            let start = self.duration(field, text)?;
+            if !(Duration::from_secs(1)..=curve.max).contains(&start) {
+                return Err(self.refuse(field, BAD_START));
+            }
+            curve.start = start;
+        }
+        Ok(curve)
+    }
+
+    /// N-20. What is no matter of ours (pid, ephemeral-storage) is accepted.
+    fn reserve(
+        &self,
+        field: &str,
+        amounts: &BTreeMap<String, String>,
+        reserved: &mut Reserved,
+    ) -> Result<(), ConfigError> {
+        for (resource, text) in amounts {
+            let amount = quantity::nanos(text)
+                .and_then(|nanos| u128::try_from(nanos).ok())
+                .ok_or_else(|| {
+                    let field = format!("{field}.{resource}");
+                    self.refuse(&field, "must be an amount, written like 500m or 100Mi")
+                })?;
+            let (kept, nanos_per_unit) = match resource.as_str() {
+                "cpu" => (&mut reserved.cpu_milli, 1_000_000),
+                "memory" => (&mut reserved.memory, 1_000_000_000),
+                _ => continue,
+            };
+            let units = u64::try_from(amount.div_ceil(nanos_per_unit)).unwrap_or(u64::MAX);
+            *kept = kept.saturating_add(units);
+        }
+        Ok(())
+    }
+
+    /// N-26.
+    fn turns(&self, file: &File) -> Result<Vec<ShutdownTurn>, ConfigError> {
+        let period = self.grace("shutdownGracePeriod", file.shutdown_grace_period.as_ref())?;
+        let critical = self.grace(
+            "shutdownGracePeriodCriticalPods",
+            file.shutdown_grace_period_critical_pods.as_ref(),
+        )?;
+        if critical > period {
+            return Err(self.refuse(
+                "shutdownGracePeriodCriticalPods",
+                "is a part of shutdownGracePeriod and cannot be longer",
+            ));
+        }
+        if !file.shutdown_grace_period_by_pod_priority.is_empty() {
+            return self.turns_by_priority(file, period);
+        }
+        if period == 0 {
+            return Ok(default_turns());
+        }
+        Ok(usual_turns(period - critical, critical))
+    }
+
+    fn turns_by_priority(
+        &self,
+        file: &File,
+        period: u64,
+    ) -> Result<Vec<ShutdownTurn>, ConfigError> {
+        let field = "shutdownGracePeriodByPodPriority";
+        if period > 0 {
+            return Err(self.refuse(field, "cannot be set together with shutdownGracePeriod"));
+        }
+        let table = &file.shutdown_grace_period_by_pod_priority;
+        let turns: BTreeMap<i32, u64> = table
+            .iter()
+            .map(|t| {
+                let grace_ms = u64::from(t.shutdown_grace_period_seconds) * 1000;
+                (t.priority, grace_ms)
+            })
+            .collect();
+        if turns.len() < table.len() {
+            return Err(self.refuse(field, "must name each priority once"));
+        }
+        let turns = turns
+            .into_iter()
+            .map(|(priority, grace_ms)| ShutdownTurn { priority, grace_ms });
+        Ok(turns.collect())
+    }
+
+    /// Milliseconds; 0 is off.
+    fn grace(&self, field: &str, text: Option<&String>) -> Result<u64, ConfigError> {
+        let Some(text) = text else { return Ok(0) };
+        let grace = duration::parse(text).map_err(|error| self.refuse(field, error))?;
+        let ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        if (1..1000).contains(&ms) {
+            return Err(self.refuse(field, "must be 0 or at least 1s"));
+        }
+        Ok(ms)
+    }
+}
+
+/// Without a setting: critical pods last, each pod with its own grace.
+pub(super) fn default_turns() -> Vec<ShutdownTurn> {
+    usual_turns(u64::MAX, u64::MAX)
+}
+
+fn usual_turns(normal_ms: u64, critical_ms: u64) -> Vec<ShutdownTurn> {
+    let turns = [(0, normal_ms), (CRITICAL, critical_ms)];
+    turns
+        .map(|(priority, grace_ms)| ShutdownTurn { priority, grace_ms })
+        .into()
+}
+
+/// `key=value`.
+pub(super) fn label(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.trim().split_once('=').ok_or(BAD_LABEL)?;
+    check_label(key, value)?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn check_label(key: &str, value: &str) -> Result<(), &'static str> {
+    if names::is_qualified_name(key) && names::is_label_value(value) {
+        Ok(())
+    } else {
+        Err(BAD_LABEL)
+    }
+}

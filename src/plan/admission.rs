@@ -1,0 +1,217 @@
+//! Which of the waiting pods the node takes (section 1.9 of the specification). Unlike kubelet's, a refusal is not for
+//! ever: it is judged anew in each pass, and the pod starts when its cause has gone (D-3). Taints do not count for
+//! static pods (S-174).
+//!
+//! Who was admitted stays so until the next boot, whatever happens to its sandbox, and so does the edited version of a
+//! pod that runs. The others come by priority, then by name: after a boot the manifests alone decide.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::pass::World;
+use super::{Allocatable, EndingCause, Halt, History};
+use crate::pod::ports::{HostPort, host_ports};
+use crate::pod::requests::{Requests, effective_requests};
+use crate::pod::{PodUid, StaticPod};
+
+mod affinity;
+
+/// The only operating system that there is.
+const OS: &str = "linux";
+const OS_LABEL: &str = "kubernetes.io/os";
+
+/// Why the node does not take a pod for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// `NodePorts`, `NodeAffinity`, `OutOfcpu`, …: `status.reason`, and the reason of the event.
+    pub reason: String,
+    /// Of the event, in kubelet's words.
+    pub message: String,
+}
+
+impl Refusal {
+    fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// `status.message`.
+    pub fn status_message(&self) -> String {
+        format!("Pod was rejected: {}", self.message)
+    }
+}
+
+/// Every waiting pod that is refused.
+pub(super) type Refusals = BTreeMap<PodUid, Refusal>;
+
+/// What a pod has, or will have when it starts.
+struct Claim {
+    full_name: String,
+    requests: Requests,
+    ports: Vec<HostPort>,
+}
+
+impl Claim {
+    fn of(pod: &StaticPod) -> Self {
+        Self {
+            full_name: pod.full_name(),
+            requests: effective_requests(&pod.pod),
+            ports: host_ports(&pod.pod),
+        }
+    }
+}
+
+/// Judges all waiting pods. Nobody is refused while nothing starts anyway: before all manifests are known, and when the
+/// pods are being ended.
+pub(super) fn refusals(world: World<'_>, history: &History) -> Refusals {
+    let mut refusals = Refusals::new();
+    let observed = world.observed;
+    let waiting = waiting(world, history);
+    if waiting.is_empty() || !observed.sources_ready || observed.halt != Halt::No {
+        return refusals;
+    }
+    let mut claims = claims_of_active(world);
+    for pod in waiting {
+        let claim = Claim::of(pod);
+        match refuse(world, pod, (&claim, &claims)) {
+            Some(refusal) => {
+                refusals.insert(pod.uid.clone(), refusal);
+            }
+            None => claims.push(claim),
+        }
+    }
+    refusals
+}
+
+/// Pods that should run and have no sandbox, in the order of their right to one.
+fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
+    let has_finished = |uid| {
+        let memory = history.pods.get(uid);
+        memory.is_some_and(|memory| memory.finished.is_some())
+    };
+    let mut waiting: Vec<&StaticPod> = world
+        .desired
+        .iter()
+        .filter(|(uid, _)| !world.observed.sandboxes.contains_key(*uid) && !has_finished(*uid))
+        .map(|(_, pod)| pod)
+        .collect();
+    waiting.sort_by_cached_key(|pod| {
+        let was_admitted = was_admitted(world, history, &pod.uid);
+        (
+            Reverse(was_admitted),
+            Reverse(pod.priority()),
+            pod.full_name(),
+        )
+    });
+    waiting
+}
+
+fn was_admitted(world: World<'_>, history: &History, uid: &PodUid) -> bool {
+    let is_removed = |cause| cause == EndingCause::Removed;
+    history.pods.get(uid).is_some_and(|memory| {
+        memory.admitted_in.as_ref() == Some(&world.rules.boot_id)
+            && !memory.ending.is_some_and(|ending| is_removed(ending.cause))
+    })
+}
+
+/// Everything with a sandbox, also what is on its way out. One that was edited in place has what it was started with and
+/// what it will have.
+fn claims_of_active(world: World<'_>) -> Vec<Claim> {
+    let sandboxes = world.observed.sandboxes.iter();
+    let claims = sandboxes.map(|(uid, sandbox)| {
+        let started = &sandbox.record.pod;
+        let wanted = world.desired.get(uid).unwrap_or(started);
+        let mut claim = Claim::of(wanted);
+        if wanted.document_hash != started.document_hash {
+            claim.ports.extend(host_ports(&started.pod));
+        }
+        claim
+    });
+    claims.collect()
+}
+
+/// The first thing that speaks against a pod, in kubelet's order.
+fn refuse(
+    world: World<'_>,
+    pod: &StaticPod,
+    (claim, claims): (&Claim, &[Claim]),
+) -> Option<Refusal> {
+    // An older pod of the same name is gone before this one starts (S-157).
+    let others = || claims.iter().filter(|c| c.full_name != claim.full_name);
+    let node_name = &world.rules.node_name;
+    wrong_os(pod)
+        .or_else(|| too_large(claim.requests, world.rules.allocatable, others()))
+        .or_else(|| affinity::mismatch(&pod.pod, &world.rules.labels, node_name))
+        .or_else(|| clash(&claim.ports, others()))
+}
+
+/// S-175.
+fn wrong_os(pod: &StaticPod) -> Option<Refusal> {
+    let labels = pod.pod.metadata.labels.as_ref();
+    if labels
+        .and_then(|labels| labels.get(OS_LABEL))
+        .is_some_and(|os| os != OS)
+    {
+        return Some(Refusal::new(
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+        ));
+    }
+    let os = pod.pod.spec.as_ref()?.os.as_ref()?;
+    (os.name != OS).then(|| {
+        Refusal::new(
+            "PodOSNotSupported",
+            "Failed to admit pod as the OS field doesn't match node OS",
+        )
+    })
+}
+
+/// S-170.
+fn too_large<'a>(
+    wanted: Requests,
+    allocatable: Allocatable,
+    others: impl Iterator<Item = &'a Claim>,
+) -> Option<Refusal> {
+    let (mut pods, mut cpu_milli, mut memory) = (0_u64, 0_u64, 0_u64);
+    for claim in others {
+        pods += 1;
+        cpu_milli = cpu_milli.saturating_add(claim.requests.cpu_milli);
+        memory = memory.saturating_add(claim.requests.memory);
+    }
+    let kinds = [
+        ("pods", 1, pods, u64::from(allocatable.pods)),
+        ("cpu", wanted.cpu_milli, cpu_milli, allocatable.cpu_milli),
+        ("memory", wanted.memory, memory, allocatable.memory),
+    ];
+    kinds
+        .into_iter()
+        .find(|(_, requested, used, capacity)| {
+            *requested > 0 && used.saturating_add(*requested) > *capacity
+        })
+        .map(|(name, requested, used, capacity)| {
+            Refusal::new(
+                &format!("OutOf{name}"),
+                format!(
+                    "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+                ),
+            )
+        })
+}
+
+/// S-171.
+fn clash<'a>(ports: &[HostPort], mut others: impl Iterator<Item = &'a Claim>) -> Option<Refusal> {
+    let taken = others.find_map(|other| {
+        let is_taken = |port: &&HostPort| other.ports.iter().any(|theirs| theirs.clashes(port));
+        Some((ports.iter().find(is_taken)?, &other.full_name))
+    });
+    taken.map(|(port, owner)| {
+        Refusal::new(
+            "NodePorts",
+            format!(
+                "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports ({port} belongs to pod {owner})"
+            ),
+        )
+    })
+}

@@ -1,0 +1,345 @@
+//! Who is taken by the node, who is not and why, and who comes first.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::fixtures::{
+    at, desired, event_lines, note_lines, nothing, pod, pod_record, ready, rules,
+};
+use crate::plan::{Action, Halt, History, Observed, Plan, Rules, Sandbox, plan};
+use crate::pod::StaticPod;
+
+/// A pod of this name with a spec and labels.
+fn named(name: &str, patch: &Value) -> StaticPod {
+    let mut pod = pod(name, "Always", &["c"]);
+    let mut text = serde_json::to_value(&pod.pod).unwrap();
+    text["metadata"]["name"] = json!(name);
+    merge(&mut text, patch);
+    pod.pod = serde_json::from_value::<Pod>(text).unwrap();
+    pod
+}
+
+fn merge(to: &mut Value, patch: &Value) {
+    match (to, patch) {
+        (Value::Object(to), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(to.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (to, patch) => *to = patch.clone(),
+    }
+}
+
+fn spec(patch: Value) -> Value {
+    json!({ "spec": patch })
+}
+
+/// One container with this port.
+fn port(number: u16) -> Value {
+    spec(json!({"containers": [
+        {"name": "c", "image": "app", "ports": [{"containerPort": 80, "hostPort": number}]}]}))
+}
+
+fn requests(amounts: &Value) -> Value {
+    spec(json!({"containers": [
+        {"name": "c", "image": "app", "resources": {"requests": amounts}}]}))
+}
+
+fn node() -> Rules {
+    let labels = [
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/hostname", "node"),
+        ("disk", "ssd"),
+        ("size", "7"),
+    ];
+    Rules {
+        labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+        ..rules()
+    }
+}
+
+fn planned(wanted: &[&StaticPod], observed: &Observed, history: &History) -> Plan {
+    plan(&desired(wanted), observed, history, &node(), at(0))
+}
+
+fn with_sandbox(mut observed: Observed, pod: &StaticPod) -> Observed {
+    let sandbox = Sandbox {
+        record: pod_record(pod, 0),
+        state: ready(Vec::new()),
+    };
+    observed.sandboxes.insert(pod.uid.clone(), sandbox);
+    observed
+}
+
+/// Names of the pods that get a sandbox.
+fn started(plan: &Plan) -> Vec<&str> {
+    let mut uids = Vec::new();
+    for action in &plan.actions {
+        if let Action::StartSandbox { uid, .. } = action {
+            uids.push(uid.as_str());
+        }
+    }
+    uids
+}
+
+fn reason(plan: &Plan, pod: &StaticPod) -> Option<String> {
+    plan.pods[&pod.uid].status.as_ref().unwrap().reason.clone()
+}
+
+/// The reason and message with which a single pod is refused.
+fn refusal(patch: &Value) -> Option<(String, String)> {
+    let pod = named("web", patch);
+    let plan = planned(&[&pod], &nothing(), &History::default());
+    let status = plan.pods[&pod.uid].status.clone().unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Pending"));
+    assert_eq!(started(&plan).is_empty(), status.reason.is_some());
+    Some((status.reason?, status.message?))
+}
+
+fn selected(requirement: Value) -> Option<String> {
+    let terms = json!([{"matchExpressions": [requirement]}]);
+    affinity(terms)
+}
+
+fn affinity(terms: Value) -> Option<String> {
+    let required = json!({"nodeSelectorTerms": terms});
+    let affinity =
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    refusal(&spec(json!({ "affinity": affinity }))).map(|(reason, _)| reason)
+}
+
+/// S-172.
+#[test]
+fn a_node_selector_has_to_fit() {
+    assert_eq!(
+        refusal(&spec(json!({"nodeSelector": {"disk": "ssd"}}))),
+        None
+    );
+    let (reason, message) = refusal(&spec(json!({"nodeSelector": {"disk": "hdd"}}))).unwrap();
+    assert_eq!(reason, "NodeAffinity");
+    assert_eq!(
+        message,
+        "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector (nodeSelector disk=hdd: here it is \"ssd\")"
+    );
+    let (_, message) = refusal(&spec(json!({"nodeSelector": {"gpu": ""}}))).unwrap();
+    assert!(
+        message.ends_with("(nodeSelector gpu=: the node has no such label)"),
+        "{message}"
+    );
+}
+
+/// S-172.
+#[test]
+fn every_operator_of_node_affinity() {
+    for (key, operator, values, fits) in [
+        ("disk", "In", json!(["hdd", "ssd"]), true),
+        ("disk", "In", json!(["hdd"]), false),
+        ("gpu", "In", json!([""]), false),
+        ("disk", "NotIn", json!(["hdd"]), true),
+        ("disk", "NotIn", json!(["ssd"]), false),
+        ("gpu", "NotIn", json!(["a"]), true),
+        ("disk", "Exists", json!([]), true),
+        ("gpu", "Exists", json!([]), false),
+        ("disk", "DoesNotExist", json!([]), false),
+        ("gpu", "DoesNotExist", json!([]), true),
+        ("size", "Gt", json!(["6"]), true),
+        ("size", "Gt", json!(["7"]), false),
+        ("size", "Lt", json!(["8"]), true),
+        ("size", "Lt", json!(["7"]), false),
+        ("disk", "Gt", json!(["1"]), false),
+        ("gpu", "Lt", json!(["1"]), false),
+        ("size", "Gt", json!(["1", "2"]), false),
+        ("size", "Like", json!(["7"]), false),
+    ] {
+        let requirement = json!({"key": key, "operator": operator, "values": values});
+        let want = (!fits).then(|| "NodeAffinity".to_owned());
+        assert_eq!(selected(requirement.clone()), want, "{requirement}");
+    }
+}
+
+/// S-172: terms are alternatives, what is in a term has to hold together.
+#[test]
+fn terms_of_node_affinity() {
+    let ssd = json!({"key": "disk", "operator": "In", "values": ["ssd"]});
+    let gpu = json!({"key": "gpu", "operator": "Exists"});
+    let name = |name: &str| json!({"key": "metadata.name", "operator": "In", "values": [name]});
+    for (terms, fits) in [
+        (json!([]), false),
+        (json!([{}]), false),
+        (json!([{}, {"matchExpressions": [ssd]}]), true),
+        (
+            json!([{"matchExpressions": [gpu]}, {"matchExpressions": [ssd]}]),
+            true,
+        ),
+        (json!([{"matchExpressions": [gpu, ssd]}]), false),
+        (json!([{"matchFields": [name("node")]}]), true),
+        (json!([{"matchFields": [name("other")]}]), false),
+        (
+            json!([{"matchFields": [name("node")], "matchExpressions": [gpu]}]),
+            false,
+        ),
+        (
+            json!([{"matchFields": [{"key": "disk", "operator": "Exists"}]}]),
+            false,
+        ),
+    ] {
+        assert_eq!(affinity(terms.clone()).is_none(), fits, "{terms}");
+    }
+}
+
+/// S-175; S-174: a taint is no matter of ours.
+#[test]
+fn another_operating_system_is_not_supported() {
+    let reason = |patch: &Value| refusal(patch).map(|(reason, _)| reason);
+    assert_eq!(reason(&spec(json!({"os": {"name": "linux"}}))), None);
+    assert_eq!(
+        reason(&spec(json!({"os": {"name": "windows"}}))).as_deref(),
+        Some("PodOSNotSupported")
+    );
+    let labelled = |os: &str| json!({"metadata": {"labels": {"kubernetes.io/os": os}}});
+    assert_eq!(reason(&labelled("linux")), None);
+    assert_eq!(
+        reason(&labelled("windows")).as_deref(),
+        Some("PodOSSelectorNodeLabelDoesNotMatch")
+    );
+}
+
+/// S-170.
+#[test]
+fn requests_beyond_the_node_are_refused() {
+    assert_eq!(
+        refusal(&requests(&json!({"cpu": "4", "memory": "1Gi"}))),
+        None
+    );
+    let (reason, message) = refusal(&requests(&json!({"cpu": "4001m"}))).unwrap();
+    assert_eq!(reason, "OutOfcpu");
+    assert_eq!(
+        message,
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 4001, used: 0, capacity: 4000"
+    );
+    let (reason, _) = refusal(&requests(&json!({"memory": "1073741825"}))).unwrap();
+    assert_eq!(reason, "OutOfmemory");
+}
+
+/// S-170: all that has a sandbox counts; a pod that asks for nothing is taken even when nothing is left.
+#[test]
+fn requests_of_active_pods_count_together() {
+    let [old, big] = ["old", "big"].map(|name| named(name, &requests(&json!({"cpu": "3"}))));
+    let (small, free) = (
+        named("small", &requests(&json!({"cpu": "1"}))),
+        named("z-free", &json!({})),
+    );
+    let observed = with_sandbox(nothing(), &old);
+    let plan = planned(&[&old, &big, &small, &free], &observed, &History::default());
+    assert_eq!(started(&plan), ["small", "z-free"]);
+    assert_eq!(reason(&plan, &big).as_deref(), Some("OutOfcpu"));
+}
+
+/// S-170.
+#[test]
+fn a_node_takes_no_more_than_its_number_of_pods() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| named(name, &json!({})));
+    let mut rules = node();
+    rules.allocatable.pods = 2;
+    let wanted = desired(&[&a, &b, &c]);
+    let observed = with_sandbox(nothing(), &c);
+    let plan = plan(&wanted, &observed, &History::default(), &rules, at(0));
+    assert_eq!(started(&plan), ["a"]);
+    assert_eq!(reason(&plan, &b).as_deref(), Some("OutOfpods"));
+}
+
+/// S-171: the first by name wins, unless another has a higher priority or runs already.
+#[test]
+fn the_winner_of_a_port_is_determined() {
+    let [a, b] = ["a", "b"].map(|name| named(name, &port(8080)));
+    let wanted = [&a, &b];
+    let both = planned(&wanted, &nothing(), &History::default());
+    assert_eq!(started(&both), ["a"]);
+    assert_eq!(reason(&both, &b).as_deref(), Some("NodePorts"));
+
+    let observed = with_sandbox(nothing(), &b);
+    let running = planned(&wanted, &observed, &History::default());
+    assert_eq!(started(&running), [""; 0]);
+    assert_eq!(reason(&running, &a).as_deref(), Some("NodePorts"));
+
+    let mut important = b.clone();
+    important.pod.spec.as_mut().unwrap().priority = Some(1);
+    let by_priority = planned(&[&a, &important], &nothing(), &History::default());
+    assert_eq!(started(&by_priority), ["b"]);
+}
+
+/// D-3, S-171: also one that is still ending has its port; the other starts in the very pass that sees it gone.
+#[test]
+fn a_refused_pod_starts_when_the_cause_has_gone() {
+    let [a, b] = ["a", "b"].map(|name| named(name, &port(8080)));
+    let observed = with_sandbox(nothing(), &a);
+    let before = planned(&[&a, &b], &observed, &History::default());
+    assert_eq!(
+        event_lines(&before),
+        [
+            "NodePorts - Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports (TCP 8080 belongs to pod default/a)"
+        ]
+    );
+    assert!(
+        note_lines(&before)
+            .iter()
+            .any(|note| note.contains("not taken (NodePorts)"))
+    );
+    let ending = planned(&[&b], &observed, &before.history);
+    assert_eq!(started(&ending), [""; 0]);
+    assert_eq!(event_lines(&ending), [""; 0], "announced once");
+    let after = planned(&[&b], &nothing(), &ending.history);
+    assert_eq!(started(&after), ["b"]);
+    assert_eq!(reason(&after, &b), None);
+}
+
+/// Whoever was admitted keeps its place when its sandbox is lost, but not over a reboot.
+#[test]
+fn a_lost_sandbox_costs_no_port() {
+    let [a, b] = ["a", "b"].map(|name| named(name, &port(8080)));
+    let with_b = with_sandbox(nothing(), &b);
+    let history = planned(&[&a, &b], &with_b, &History::default()).history;
+    let lost = planned(&[&a, &b], &nothing(), &history);
+    assert_eq!(started(&lost), ["b"]);
+    let rebooted = Rules {
+        boot_id: "boot-2".into(),
+        ..node()
+    };
+    let anew = plan(&desired(&[&a, &b]), &nothing(), &history, &rebooted, at(0));
+    assert_eq!(started(&anew), ["a"]);
+}
+
+/// S-157: an edited pod waits for its old self, and loses its port to nobody meanwhile.
+#[test]
+fn an_edited_pod_keeps_its_port() {
+    let rival = named("a-rival", &port(8080));
+    let old = named("web", &port(8080));
+    let mut new = old.clone();
+    new.uid = super::fixtures::uid("web-2");
+    let observed = with_sandbox(nothing(), &old);
+    let before = planned(&[&rival, &old], &observed, &History::default());
+    let edited = planned(&[&rival, &new], &observed, &before.history);
+    assert_eq!(reason(&edited, &new), None);
+    assert_eq!(reason(&edited, &rival).as_deref(), Some("NodePorts"));
+    let gone = planned(&[&rival, &new], &nothing(), &edited.history);
+    assert_eq!(started(&gone), ["web-2"]);
+}
+
+/// While nothing starts anyway, nobody is refused.
+#[test]
+fn nobody_is_judged_before_all_manifests_are_known_or_while_all_pods_end() {
+    let far = named("far", &spec(json!({"nodeSelector": {"disk": "hdd"}})));
+    let early = Observed {
+        sources_ready: false,
+        ..nothing()
+    };
+    let late = Observed {
+        halt: Halt::AgentStop,
+        ..nothing()
+    };
+    for observed in [early, late] {
+        let plan = planned(&[&far], &observed, &History::default());
+        assert_eq!(reason(&plan, &far), None);
+        assert_eq!(started(&plan), [""; 0]);
+    }
+}
