@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use crate::config::duration::parse;
+pub use crate::pod::duration::parse;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;

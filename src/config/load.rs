@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file::File;
-use super::{Config, duration, node};
+use super::{Config, node};
+use crate::pod::duration;
 
 /// Read when no `--config` is given; need not exist.
 const DEFAULT_FILE: &str = "/etc/vetch/config.yaml";

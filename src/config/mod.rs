@@ -1,6 +1,5 @@
 //! Every setting with its default, and every path the program uses, in one place.
 
-pub mod duration;
 mod file;
 mod load;
 mod node;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::file::File;
 use super::load::{ConfigError, Place};
-use super::{BackoffCurve, Config, Reserved, ShutdownTurn, duration};
+use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
+use crate::pod::duration;
 use crate::pod::{names, quantity};
 
 /// N-26: `system-cluster-critical` and above.

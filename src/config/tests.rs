@@ -2,7 +2,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::load::{Overrides, merge};
-use super::{Config, Loaded, Reserved, ShutdownTurn, duration};
+use super::{Config, Loaded, Reserved, ShutdownTurn};
+use crate::pod::duration;
 
 fn load(text: &str, flags: Overrides) -> Result<Loaded, String> {
     merge(Path::new("/c.yaml"), text, flags, "Edge-1").map_err(|error| error.to_string())

@@ -8,7 +8,7 @@ use super::outcome::Outcome;
 use super::pass::PodView;
 use super::{
     Backoff, ContainerHistory, LiveInstance, PastInstance, PodHistory, SandboxState, StopCause,
-    backoff,
+    backoff, probes,
 };
 use crate::holder::proto::{ContainerRecord, Exit, InstanceState, Stamp};
 
@@ -19,6 +19,11 @@ pub(super) const LOST_REASON: &str = "ContainerStatusUnknown";
 
 /// Takes in everything that the sandbox shows.
 pub(super) fn absorb(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    take_in_containers(view, memory, out);
+    probes::update(view, memory);
+}
+
+fn take_in_containers(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
     let Some(sandbox) = view.sandbox else {
         lose_all_but(&BTreeSet::new(), view, memory);
         return;
@@ -81,6 +86,9 @@ fn meet(
         out.events.extend(events::appeared(view, record));
         container.announced = None;
     }
+    if let Some(trouble) = events::failed_hook(record) {
+        events::announce(view, &mut container.announced, &trouble, out);
+    }
     match &record.state {
         InstanceState::Running { started_at, .. } | InstanceState::Stopping { started_at, .. } => {
             if is_new {
@@ -89,6 +97,7 @@ fn meet(
                     ..live(record, *started_at, view)
                 });
             }
+            note_foreign_stop(record, container);
         }
         InstanceState::Exited(exit) => {
             let met = container.current.take().filter(|_| !is_new);
@@ -99,6 +108,19 @@ fn meet(
             };
             bury(past, view, container);
         }
+    }
+}
+
+/// A stop that is not of our asking is no verdict about the container either.
+fn note_foreign_stop(record: &ContainerRecord, container: &mut ContainerHistory) {
+    let is_stopping = match record.state {
+        InstanceState::Stopping { .. } => true,
+        InstanceState::Running { .. } | InstanceState::Exited(_) => false,
+    };
+    if let Some(current) = container.current.as_mut()
+        && is_stopping
+    {
+        current.stop.get_or_insert(StopCause::PodEnds);
     }
 }
 
@@ -177,7 +199,7 @@ fn bury(ended: PastInstance, view: &PodView<'_>, container: &mut ContainerHistor
         container.backoff.as_ref(),
         container.last.as_ref(),
         &ended,
-        view.world.rules,
+        (&view.pod.pod, view.world.rules),
     );
     // A finish time ahead of the clock is from another boot: it must not stretch the delay.
     container.backoff = next.map(|b| Backoff {

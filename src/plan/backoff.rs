@@ -1,7 +1,10 @@
 //! Delays: between restarts (P-64…P-72), after a failed start and after a failed sandbox (L-4).
 
+use k8s_openapi::api::core::v1::Pod;
+
 use super::{Backoff, PastInstance, Rules, StartProblem, StopCause};
 use crate::config::BackoffCurve;
+use crate::pod::backoff::{self, annotated};
 
 /// First wait after a failed start of a container or sandbox.
 const RETRY_START_MS: u64 = 10_000;
@@ -10,14 +13,27 @@ const RETRY_CONTAINER_MAX_MS: u64 = 300_000;
 /// Longest wait after a failed sandbox.
 const RETRY_SANDBOX_MAX_MS: u64 = 60_000;
 
+/// The node's curve with what the pod's annotations say of it. P-67: a cap below the start value becomes the start value.
+pub(super) fn curve(pod: &Pod, rules: &Rules) -> BackoffCurve {
+    let own = |annotation| annotated(pod, annotation).and_then(Result::ok);
+    let max = own(backoff::MAX).unwrap_or(rules.backoff.max);
+    let start = own(backoff::START).unwrap_or(rules.backoff.start);
+    BackoffCurve {
+        start: start.min(max),
+        max,
+        ..rules.backoff
+    }
+}
+
 /// Where a container stands after its instance `ended`, which followed `before`. None when nothing holds back the next
 /// start at all (the instance did not end by itself).
 pub(super) fn after_exit(
     old: Option<&Backoff>,
     before: Option<&PastInstance>,
     ended: &PastInstance,
-    rules: &Rules,
+    (pod, rules): (&Pod, &Rules),
 ) -> Option<Backoff> {
+    let curve = curve(pod, rules);
     if ended.stop.as_ref().is_some_and(StopCause::is_interruption) {
         return None;
     }
@@ -25,9 +41,9 @@ pub(super) fn after_exit(
     let same = old
         .filter(|b| b.boot_id == rules.boot_id)
         .filter(|_| before.is_some_and(|b| b.hash == ended.hash));
-    let long_run = run_ms(ended) > millis(rules.backoff.reset_after);
+    let long_run = run_ms(ended) > millis(curve.reset_after);
     let delay_ms = match same {
-        Some(backoff) if !long_run => next_delay_ms(rules.backoff, backoff.delay_ms),
+        Some(backoff) if !long_run => next_delay_ms(curve, backoff.delay_ms),
         Some(_) | None => 0,
     };
     Some(Backoff {

@@ -1,16 +1,17 @@
-//! One container's state machine. Init containers, sidecars and probes join here: an init container is judged by the same
-//! function with its own policy, a probe's verdict turns `Running` into a stop.
+//! One container's state machine, the same for init containers, sidecars and regular ones: [`super::restart`] knows their
+//! policies, [`super::init`] their order, [`super::cause`] what turns `Running` into a stop.
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::events::Announcement;
 use super::pass::PodView;
 use super::{
-    ContainerHistory, ImagePresence, LiveInstance, PastInstance, SandboxState, StartProblem,
-    StopCause, backoff, container_hash, notes,
+    ContainerHistory, ImagePresence, LiveInstance, PastInstance, PodHistory, SandboxState,
+    StartProblem, StopCause, backoff, container_hash, notes, restart,
 };
 use crate::holder::proto::InstanceState;
 use crate::pod::image_ref::BUILTIN;
+use crate::pod::lifecycle::{self, Role};
 
 /// What is to be done about one container now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,31 +58,69 @@ pub(super) fn image(container: &Container) -> &str {
     container.image.as_deref().unwrap_or_default()
 }
 
-/// P-41: decides about one container from its history and what is in flight.
+/// P-41: decides about one container from its history and what is in flight, as if nobody had to be waited for.
 pub(super) fn judge(
     view: &PodView<'_>,
-    container: &Container,
-    past: Option<&ContainerHistory>,
+    memory: &PodHistory,
+    (role, container): (Role, &Container),
 ) -> Verdict {
+    let past = memory.containers.get(&container.name);
     if let Some(current) = past.and_then(|p| p.current.as_ref()) {
         return live(view, current);
     }
     if is_creating(view, &container.name) {
         return Verdict::Creating;
     }
-    let last = past.and_then(|p| p.last.as_ref());
-    if last.is_some_and(|last| !should_restart(view, last)) {
+    if let Some(restart) = &memory.restarting {
+        return Verdict::Wait(restarting_all(&restart.container));
+    }
+    if !restart::starts(view, memory, (role, container)) {
         return Verdict::Done;
     }
     let wait = past
         .and_then(|p| back_off(view, container, p))
         .or_else(|| image_trouble(view, container))
         .or_else(|| problem(view, container));
+    let last = past.and_then(|p| p.last.as_ref());
     match wait {
         Some(wait) => Verdict::Wait(wait),
         None => Verdict::Start {
             restart_count: last.map_or(0, |last| last.restart_count.saturating_add(1)),
         },
+    }
+}
+
+/// P-131: the reason of a container that waits for nothing of its own.
+pub(super) fn default_reason(pod: &Pod) -> &'static str {
+    let has_init = lifecycle::members(pod).any(|(role, _)| role != Role::Regular);
+    if has_init {
+        "PodInitializing"
+    } else {
+        "ContainerCreating"
+    }
+}
+
+/// Waits for news that are certain to come.
+pub(super) fn default_wait(pod: &Pod, note: String) -> Wait {
+    Wait {
+        reason: default_reason(pod).to_owned(),
+        message: None,
+        note,
+        due_boot_ms: None,
+        announcement: None,
+    }
+}
+
+/// P-159.
+fn restarting_all(trigger: &str) -> Wait {
+    Wait {
+        reason: "RestartingAllContainers".to_owned(),
+        message: Some(format!(
+            "all containers are restarted, because container {trigger} exited"
+        )),
+        note: format!("starts when every container has ended, because {trigger} exited"),
+        due_boot_ms: None,
+        announcement: None,
     }
 }
 
@@ -103,24 +142,7 @@ fn is_creating(view: &PodView<'_>, name: &str) -> bool {
     }
 }
 
-/// P-62, and what did not end by itself is always started anew.
-fn should_restart(view: &PodView<'_>, last: &PastInstance) -> bool {
-    let policy = view
-        .pod
-        .pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.restart_policy.as_deref());
-    last.stop.as_ref().is_some_and(StopCause::is_interruption)
-        || match policy {
-            Some("Never") => false,
-            Some("OnFailure") => last.exit.code != 0,
-            // Validation lets only `Always` through beside these.
-            Some(_) | None => true,
-        }
-}
-
-/// P-64…P-71.
+/// P-64…P-71; P-156 when a postStart hook is the cause.
 fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) -> Option<Wait> {
     let last = past
         .last
@@ -132,11 +154,14 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
         let pod = format!("{}_{}({})", view.pod.name(), view.pod.namespace(), view.uid);
         let name = &container.name;
         let delay = notes::go_duration(backoff.delay_ms);
+        let message = format!("back-off {delay} restarting failed container={name} pod={pod}");
+        let (reason, message) = match failed_hook(last) {
+            Some(hook) => ("PostStartHookError", format!("{hook}; {message}")),
+            None => ("CrashLoopBackOff", message),
+        };
         Wait {
-            reason: "CrashLoopBackOff".to_owned(),
-            message: Some(format!(
-                "back-off {delay} restarting failed container={name} pod={pod}"
-            )),
+            reason: reason.to_owned(),
+            message: Some(message),
             note: notes::back_off(view, due, last),
             due_boot_ms: Some(due),
             announcement: Some(
@@ -151,6 +176,22 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
     })
 }
 
+fn failed_hook(last: &PastInstance) -> Option<&str> {
+    match &last.stop {
+        Some(StopCause::PostStart { message }) => Some(message),
+        Some(
+            StopCause::Changed
+            | StopCause::Dropped
+            | StopCause::Double
+            | StopCause::PodEnds
+            | StopCause::NodeDown
+            | StopCause::Probe { .. }
+            | StopCause::RestartAll,
+        )
+        | None => None,
+    }
+}
+
 /// P-151, P-152. No timer: an import is news.
 fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     let image = image(container);
@@ -163,7 +204,10 @@ fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     };
     let (reason, event, message) = match view.world.observed.images.get(image) {
         Some(ImagePresence::Present(_)) => return None,
-        None => return Some(unknown_image(image)),
+        None => {
+            let note = format!("image {image:?} is being looked up");
+            return Some(default_wait(&view.pod.pod, note));
+        }
         Some(ImagePresence::InvalidName(why)) => (
             "InvalidImageName",
             "InspectFailed",
@@ -182,16 +226,6 @@ fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
         due_boot_ms: None,
         announcement: Some(Announcement::warning(key, event, message).about(&container.name)),
     })
-}
-
-fn unknown_image(image: &str) -> Wait {
-    Wait {
-        reason: "ContainerCreating".to_owned(),
-        message: None,
-        note: format!("image {image:?} is being looked up"),
-        due_boot_ms: None,
-        announcement: None,
-    }
 }
 
 /// P-133, P-153, P-154.

@@ -5,7 +5,11 @@ use super::admission::Refusal;
 use super::outcome::Outcome;
 use super::pass::PodView;
 use super::{Event, PodHistory, StartProblem};
-use crate::holder::proto::{ContainerRecord, InstanceState};
+use crate::holder::proto::{ContainerRecord, HookState, InstanceState};
+
+/// P-98: also `status.message`.
+pub(super) const DEADLINE_MESSAGE: &str =
+    "Pod was active on the node longer than the specified deadline";
 
 /// A trouble that is worth an event once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +83,23 @@ pub(super) fn appeared(view: &PodView<'_>, record: &ContainerRecord) -> Vec<Even
         about(event(view, "Created", "Container created".to_owned())),
         about(last),
     ]
+}
+
+/// P-77, P-90: the last hook of an instance, if it failed.
+pub(super) fn failed_hook(record: &ContainerRecord) -> Option<Announcement> {
+    let (reason, hook, message) = match (&record.pre_stop, &record.post_start) {
+        (HookState::Failed { message }, _) => ("FailedPreStopHook", "PreStopHook", message),
+        (_, HookState::Failed { message }) => ("FailedPostStartHook", "PostStartHook", message),
+        (HookState::None | HookState::Running | HookState::Done, _) => return None,
+    };
+    let key = format!("{reason} {}", record.id);
+    let text = format!("{hook} failed: {message}");
+    Some(Announcement::warning(key, reason, text).about(&record.name))
+}
+
+/// P-98.
+pub(super) fn deadline_exceeded(view: &PodView<'_>) -> Event {
+    event(view, "DeadlineExceeded", DEADLINE_MESSAGE.to_owned())
 }
 
 /// P-84.

@@ -9,10 +9,17 @@
 //! | `sandbox` | may the sandbox start, is it to be replaced, how does it end? |
 //! | `run` | which containers of a ready sandbox start, stop, are cleared away? |
 //! | `container` | one container: keep, start, wait (why, how long), done? |
+//! | `restart` | does a container that does not run start again? |
+//! | `init` | which init containers lie behind, and who waits for whom? |
+//! | `restart_all` | is the whole pod to start anew in its sandbox? |
+//! | `cause` | who is stopped, and why? |
+//! | `probes`, `tally` | what do probes make of a container, and which of them run? |
+//! | `deadline` | has the pod been active for too long? |
 //! | `backoff` | how long? |
 //! | `stop` | how is a container asked to end, and after which others? |
 //! | `status`, `phase`, `container_status`, `conditions`, `qos` | what does an API server show? |
 //! | `events`, `notes` | what do people read? |
+//! | `observed`, `action` | what is given, what is asked for |
 //! | `history`, `outcome` | memory between passes, and the plan as it grows |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,22 +30,28 @@ mod absorb;
 mod action;
 mod admission;
 mod backoff;
+mod cause;
 mod conditions;
 mod container;
 mod container_status;
+mod deadline;
 mod events;
 mod history;
+mod init;
 mod notes;
 mod observed;
 mod outcome;
 mod pass;
 mod phase;
-mod probe;
+mod probes;
 mod qos;
+mod restart;
+mod restart_all;
 mod run;
 mod sandbox;
 mod status;
 pub mod stop;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -55,8 +68,8 @@ pub use observed::{
     Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
     Rules, Sandbox, SandboxState, StartProblem,
 };
-pub use probe::Tally;
 pub use qos::{QosClass, pod_cgroup, qos_class};
+pub use tally::Tally;
 
 /// The outcome of one pass.
 #[derive(Debug, Clone, PartialEq)]

@@ -83,6 +83,21 @@ pub(super) fn container(
     }
 }
 
+/// P-50: a regular init container has not exited 0 yet.
+pub(super) fn waits_for_init(name: &str) -> String {
+    format!("waits for init container {name} to succeed")
+}
+
+/// P-50: a sidecar does not run, or its startup probe has not succeeded yet.
+pub(super) fn waits_for_sidecar(name: &str) -> String {
+    format!("waits for sidecar {name} to be started")
+}
+
+/// P-90.
+pub(super) fn waits_for_hook(name: &str) -> String {
+    format!("waits for the postStart hook of container {name}")
+}
+
 /// "restarts in 40 s (exit 1, back-off)".
 pub(super) fn back_off(view: &PodView<'_>, due_boot_ms: u64, last: &PastInstance) -> String {
     format!(

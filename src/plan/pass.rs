@@ -5,7 +5,7 @@ use super::outcome::Outcome;
 use super::run::Verdicts;
 use super::{
     Action, Desired, Ending, EndingCause, Halt, Note, Now, Observed, PodHistory, Rules, Sandbox,
-    SandboxState, absorb, events, run, sandbox, status,
+    SandboxState, absorb, deadline, events, probes, restart_all, run, sandbox, status,
 };
 use crate::pod::{PodUid, StaticPod};
 
@@ -80,13 +80,20 @@ pub(super) fn plan_pod(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
     out.events
         .extend(events::ignored_fields(&view, &mut memory));
     absorb::absorb(&view, &mut memory, out);
+    deadline::count(&view, &mut memory);
+    restart_all::update(&view, &mut memory);
     let mut verdicts = run::verdicts(&view, &memory);
-    if view.goal == Goal::Run && run::is_over(&verdicts) {
-        memory.finished = Some(run::result(&verdicts, &memory));
-        view.goal = Goal::Rest;
-        verdicts = Verdicts::new();
+    if view.goal == Goal::Run {
+        memory.finished =
+            run::result(&view, &memory, &verdicts).or_else(|| deadline::check(&view, &memory, out));
+        if memory.finished.is_some() {
+            memory.restarting = None;
+            view.goal = Goal::Rest;
+            verdicts = Verdicts::new();
+        }
     }
     step(&view, &mut memory, &verdicts, out);
+    probes::order(&view, &memory, out);
     let shown = status::pod_with_status(&view, &mut memory, &verdicts);
     out.pods.insert(uid.clone(), shown);
     out.history.pods.insert(uid.clone(), memory);

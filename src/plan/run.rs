@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Container;
 
 use super::container::{self, Verdict};
+use super::init::{self, Gate};
 use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
-use super::sandbox::{self, Stop};
-use super::{Action, Finished, PodHistory, SandboxState, events, notes};
-use crate::holder::proto::{ContainerRecord, InstanceState};
+use super::{Action, Finished, PodHistory, SandboxState, cause, events, notes, sandbox};
+use crate::holder::proto::ContainerRecord;
+use crate::pod::lifecycle::{self, Role};
 use crate::pod::{PodUid, StaticPod};
 
 /// A verdict for each container of the spec, by name. Empty for a pod that is not to run.
@@ -23,36 +24,56 @@ pub(super) fn containers(pod: &StaticPod) -> &[Container] {
         .map_or(&[], |spec| spec.containers.as_slice())
 }
 
-/// Judges every container of a pod that runs or is held.
+/// Judges every container of a pod that runs or is held: each by itself, and then by who is before it.
 pub(super) fn verdicts(view: &PodView<'_>, memory: &PodHistory) -> Verdicts {
     match view.goal {
-        Goal::Run | Goal::Hold => containers(view.pod)
-            .iter()
-            .map(|c| {
-                let past = memory.containers.get(&c.name);
-                (c.name.clone(), container::judge(view, c, past))
-            })
-            .collect(),
-        Goal::End(_) | Goal::Rest => Verdicts::new(),
+        Goal::Run | Goal::Hold => {}
+        Goal::End(_) | Goal::Rest => return Verdicts::new(),
     }
+    let pod = &view.pod.pod;
+    let mut gate: Option<Gate> = None;
+    let mut verdicts = Verdicts::new();
+    for member in lifecycle::members(pod) {
+        let own = container::judge(view, memory, member);
+        let next = init::gate(view, memory, member, &own);
+        let verdict = match &gate {
+            Some(gate) => gate.hold_up(pod, own),
+            None => own,
+        };
+        gate = Gate::and(gate, next);
+        verdicts.insert(member.1.name.clone(), verdict);
+    }
+    verdicts
 }
 
-/// P-44: nothing runs and nothing is to be started.
-pub(super) fn is_over(verdicts: &Verdicts) -> bool {
-    !verdicts.is_empty() && verdicts.values().all(|v| *v == Verdict::Done)
-}
-
-/// P-106, P-107: how a pod that is over ended.
-pub(super) fn result(verdicts: &Verdicts, memory: &PodHistory) -> Finished {
-    let exited_0 = |name: &String| {
-        let past = memory.containers.get(name).and_then(|c| c.last.as_ref());
-        past.is_some_and(|last| last.exit.code == 0)
+/// P-44, P-53, P-106, P-107: how the pod ended, if nothing of it is to be started any more. Sidecars do not count (P-110).
+pub(super) fn result(
+    view: &PodView<'_>,
+    memory: &PodHistory,
+    verdicts: &Verdicts,
+) -> Option<Finished> {
+    let pod = &view.pod.pod;
+    let is_done = |c: &Container| verdicts.get(&c.name) == Some(&Verdict::Done);
+    let has_failed = |(role, c): (Role, &Container)| {
+        role == Role::Init && is_done(c) && !init::has_passed(pod, memory, &c.name)
     };
-    if verdicts.keys().all(exited_0) {
+    if lifecycle::members(pod).any(has_failed) {
+        return Some(Finished::Failed);
+    }
+    let regular = containers(view.pod);
+    if regular.is_empty() || !regular.iter().all(is_done) {
+        return None;
+    }
+    let exited_0 = |c: &Container| {
+        let past = memory.containers.get(&c.name);
+        past.and_then(|past| past.last.as_ref())
+            .is_some_and(|last| last.exit.code == 0)
+    };
+    Some(if regular.iter().all(exited_0) {
         Finished::Succeeded
     } else {
         Finished::Failed
-    }
+    })
 }
 
 /// The next steps of the containers in a ready sandbox.
@@ -87,12 +108,12 @@ pub(super) fn run(
         }
         None => memory.announced = None,
     }
-    stop_outdated(view, memory, records, out);
+    cause::stop_due(view, memory, records, out);
     remove_surplus(view, records, removing, out);
     memory
         .containers
         .retain(|name, _| verdicts.contains_key(name) || records.iter().any(|r| r.name == *name));
-    for container in containers(view.pod) {
+    for (_, container) in lifecycle::members(&view.pod.pod) {
         if let Some(verdict) = verdicts.get(&container.name) {
             wait(view, memory, (&container.name, verdict), out);
         }
@@ -100,37 +121,6 @@ pub(super) fn run(
     if creating.is_empty() {
         start_next(view, verdicts, out);
     }
-}
-
-/// P-40: stops what runs with another definition, or none: unlike kubelet (S-155), a container that was taken out of the
-/// spec of a pod with a fixed uid is stopped at once.
-fn stop_outdated(
-    view: &PodView<'_>,
-    memory: &mut PodHistory,
-    records: &[ContainerRecord],
-    out: &mut Outcome,
-) {
-    for record in records {
-        let spec = containers(view.pod).iter().find(|c| c.name == record.name);
-        let name = &record.name;
-        let reason = match spec {
-            None => format!("Container {name} was removed from the pod"),
-            Some(c) if container::hash(c) != record.hash => {
-                format!("Container {name} definition changed, will be restarted")
-            }
-            Some(_) if is_double(record, memory) => {
-                format!("Container {name} was started twice, the second is stopped")
-            }
-            Some(_) => continue,
-        };
-        sandbox::stop(view, memory, &Stop { record, reason }, out);
-    }
-}
-
-/// Another instance of the same container is the one that counts.
-fn is_double(record: &ContainerRecord, memory: &PodHistory) -> bool {
-    let container = memory.containers.get(&record.name);
-    container.is_some_and(|c| c.current.as_ref().is_none_or(|c| c.id != record.id))
 }
 
 /// N-40: of each container the newest exited instance is kept beside the running one.
@@ -143,12 +133,12 @@ fn remove_surplus(
     let mut kept: BTreeSet<&str> = BTreeSet::new();
     let mut surplus = Vec::new();
     for record in records.iter().rev() {
-        let is_exited = match record.state {
-            InstanceState::Running { .. } | InstanceState::Stopping { .. } => false,
-            InstanceState::Exited(_) => true,
-        };
-        let in_spec = containers(view.pod).iter().any(|c| c.name == record.name);
-        if is_exited && !(in_spec && kept.insert(&record.name)) && !removing.contains(&record.id) {
+        if sandbox::is_live(record) {
+            continue;
+        }
+        let in_spec = lifecycle::member(&view.pod.pod, &record.name).is_some();
+        let is_kept = in_spec && kept.insert(&record.name);
+        if !is_kept && !removing.contains(&record.id) {
             surplus.push(Action::RemoveContainer {
                 uid: view.uid.clone(),
                 id: record.id.clone(),
@@ -181,10 +171,10 @@ fn wait(
     }
 }
 
-/// P-43: one after another in spec order; one that has to wait does not hold up the following ones.
+/// P-43: one after another in spec order. Who has to wait for another is not to be started by its verdict.
 fn start_next(view: &PodView<'_>, verdicts: &Verdicts, out: &mut Outcome) {
     let uid: &PodUid = view.uid;
-    let first = containers(view.pod).iter().find_map(|c| {
+    let first = lifecycle::members(&view.pod.pod).find_map(|(_, c)| {
         let restart_count = match verdicts.get(&c.name)? {
             Verdict::Start { restart_count } => *restart_count,
             Verdict::Running

@@ -2,13 +2,10 @@
 
 use super::admission::Refusal;
 use super::outcome::Outcome;
-use super::pass::{Goal, PodView};
-use super::{Action, PodHistory, SandboxState, StartProblem, StopCause, backoff, events, notes};
+use super::pass::PodView;
+use super::{Action, PodHistory, SandboxState, StartProblem, backoff, cause, events, notes};
 use crate::holder::proto::{ContainerRecord, InstanceState};
 use crate::pod::{PodUid, StaticPod};
-
-/// P-78: the holder waits at least this long before SIGKILL.
-const GRACE_FLOOR_MS: u64 = 2000;
 
 /// Why a pod that should run has no sandbox yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,15 +112,8 @@ pub(super) fn wind_down(view: &PodView<'_>, memory: &mut PodHistory, out: &mut O
     else {
         return;
     };
-    let mut live = creating.len();
-    for record in containers {
-        match &record.state {
-            InstanceState::Running { .. } | InstanceState::Stopping { .. } => live += 1,
-            InstanceState::Exited(_) => continue,
-        }
-        let reason = format!("Stopping container {}", record.name);
-        stop(view, memory, &Stop { record, reason }, out);
-    }
+    cause::stop_due(view, memory, containers, out);
+    let live = creating.len() + containers.iter().filter(|record| is_live(record)).count();
     out.notes.push(view.note(notes::winding_down(view, live)));
     if live == 0 && !leaving {
         out.actions.push(Action::StopSandbox {
@@ -132,63 +122,10 @@ pub(super) fn wind_down(view: &PodView<'_>, memory: &mut PodHistory, out: &mut O
     }
 }
 
-/// An instance to stop, and why.
-#[derive(Debug)]
-pub(super) struct Stop<'a> {
-    pub(super) record: &'a ContainerRecord,
-    pub(super) reason: String,
-}
-
-/// Asks for the end of an instance, again until the holder says that it is stopping, and then only to shorten the wait
-/// (P-75). The event is for the first time.
-pub(super) fn stop(
-    view: &PodView<'_>,
-    memory: &mut PodHistory,
-    stop: &Stop<'_>,
-    out: &mut Outcome,
-) {
-    let grace_ms = grace_ms(view);
-    let is_due = match &stop.record.state {
-        InstanceState::Running { .. } => true,
-        InstanceState::Stopping {
-            kill_at_boot_ms, ..
-        } => {
-            let wait_ms = grace_ms.max(GRACE_FLOOR_MS);
-            view.world.now.boot_ms.saturating_add(wait_ms) < *kill_at_boot_ms
-        }
+/// Whether there is something left to end.
+pub(super) fn is_live(record: &ContainerRecord) -> bool {
+    match record.state {
+        InstanceState::Running { .. } | InstanceState::Stopping { .. } => true,
         InstanceState::Exited(_) => false,
-    };
-    if !is_due {
-        return;
     }
-    let current = memory
-        .containers
-        .get_mut(&stop.record.name)
-        .and_then(|c| c.current.as_mut())
-        .filter(|current| current.id == stop.record.id);
-    if let Some(current) = current
-        && current.stop.is_none()
-    {
-        current.stop = Some(StopCause::PodEnds);
-        out.events
-            .push(events::killing(view, &stop.record.name, &stop.reason));
-    }
-    out.actions.push(Action::StopContainer {
-        uid: view.uid.clone(),
-        id: stop.record.id.clone(),
-        grace_ms,
-        reason: stop.reason.clone(),
-        pre_stop: None,
-        after: Vec::new(),
-    });
-}
-
-/// P-76. A pod on its way out has the grace it was started with (D-4); one that stays has its present one.
-fn grace_ms(view: &PodView<'_>) -> u64 {
-    let pod = match (view.goal, view.sandbox) {
-        (Goal::End(_), Some(sandbox)) => &sandbox.record.pod,
-        (Goal::End(_), None) => view.pod,
-        (Goal::Run | Goal::Hold | Goal::Rest, _) => view.pod,
-    };
-    u64::from(pod.grace_s()) * 1000
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+pub mod backoff;
 mod decode;
 mod defaults;
+pub mod duration;
 pub mod env;
 pub mod hook;
 pub mod identity;
