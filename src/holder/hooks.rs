@@ -17,6 +17,7 @@ use super::server::Holder;
 use super::session::Owner;
 use crate::pod::hook::Hook;
 use crate::pod::probe::HttpGet;
+use crate::probe;
 use crate::sys;
 
 /// Bytes of a command that are told when it failed.
@@ -209,22 +210,19 @@ impl Holder {
     }
 }
 
-/// The worker's whole life. It may live for long, so it keeps nothing of the holder's open, and does not survive it.
+/// The worker's whole life. It may live for long, so it keeps nothing of the holder's open, and does not survive it. The
+/// threads that it starts are its own.
 fn request(line: &Line, get: &HttpGet) -> i32 {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let outcome = line
         .close_others()
         .map_err(|error| error.to_string())
-        .and_then(|()| http_get(get));
+        .and_then(|()| smol::block_on(probe::hook_get(get)));
     match outcome {
         Ok(()) => line.tell(&Report::Done),
         Err(message) => line.tell(&Report::Failed(message)),
     }
     0
-}
-
-fn http_get(_: &HttpGet) -> Result<(), String> {
-    Err("HTTP hooks are not built yet".to_owned())
 }
 
 fn title(hook: &Hook) -> String {

@@ -6,12 +6,13 @@ use vetch::holder::proto::{
     ContainerRecord, HolderState, HookState, InstanceState, Reply, Request, StopPhase,
 };
 use vetch::pod::hook::Hook;
+use vetch::pod::probe::HttpGet;
 use vetch::sys::clock;
 
 use crate::support::sandbox::Sandbox;
 use crate::support::wait::{can_run, wait_for};
 use crate::support::wire::{Wire, exec_request};
-use crate::{LIVES, shell};
+use crate::{LIVES, container, shell};
 
 /// Longer than any test.
 pub const LONG_MS: u64 = 600_000;
@@ -200,6 +201,89 @@ fn what_a_hook_leaves_in_the_background_lives_and_can_write() {
     stop(&sandbox, &id, 10_000, None);
     assert_eq!(sandbox.exit(&id).code, 0);
     assert_clean(&sandbox, 0);
+}
+
+fn get(port: u16) -> Hook {
+    Hook::HttpGet(HttpGet {
+        tls: false,
+        host: None,
+        port,
+        path: "/hook?x=1".to_owned(),
+        headers: Vec::new(),
+    })
+}
+
+/// Serves one request in the pod's network; what was asked is in /tmp/request.
+const SERVES: &str = "(echo 'HTTP/1.1 500 no'; echo; sleep 0.2) | nc -l -p 8080 > /tmp/request; touch /tmp/served; sleep 1000";
+
+#[test]
+fn a_request_is_made_in_the_pods_network_whatever_the_answer() {
+    if !can_run() {
+        return;
+    }
+    let both = [container("c", LIVES), container("server", SERVES)].concat();
+    let sandbox = Sandbox::start(&format!("  containers:\n{both}"));
+    let server = sandbox.run("server");
+    listens(&sandbox, &server);
+    let id = run_with(&sandbox, get(8080));
+    let record = record_when(&sandbox, &id, post_start_ended);
+    assert_eq!(record.post_start, HookState::Done);
+    let request = wait_for("the request", || {
+        let (code, _, text) = sandbox.exec(&server, &["cat", "/tmp/request"]);
+        (code == 0 && text.contains("\r\n\r\n")).then_some(text)
+    });
+    assert!(
+        request.starts_with("GET /hook?x=1 HTTP/1.1\r\n"),
+        "{request}"
+    );
+    assert_clean(&sandbox, 2);
+}
+
+fn listens(sandbox: &Sandbox, server: &str) {
+    wait_for("a server", || {
+        let (_, _, sockets) = sandbox.exec(server, &["cat", "/proc/net/tcp", "/proc/net/tcp6"]);
+        sockets.contains(":1F90 ").then_some(())
+    });
+}
+
+#[test]
+fn a_request_that_fails_says_why() {
+    if !can_run() {
+        return;
+    }
+    let sandbox = Sandbox::start(&shell(LIVES));
+    let id = run_with(&sandbox, get(81));
+    let record = record_when(&sandbox, &id, post_start_ended);
+    let message = failure(&record.post_start);
+    let start = "HTTP lifecycle hook (/hook?x=1) for container \"c\" failed - error: ";
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.ends_with("connection refused"), "{message}");
+    assert_clean(&sandbox, 1);
+}
+
+/// A server that takes the request and never answers.
+#[test]
+fn a_request_that_hangs_holds_nobody_up() {
+    if !can_run() {
+        return;
+    }
+    let hangs = "trap 'exit 0' TERM; sleep 1000 | nc -l -p 8080 > /tmp/request & sleep 1000 & wait";
+    let sandbox = Sandbox::start(&shell(hangs));
+    let id = sandbox.run("c");
+    listens(&sandbox, &id);
+    stop(&sandbox, &id, LONG_MS, Some(get(8080)));
+    wait_for("the request", || {
+        let (_, _, text) = sandbox.exec(&id, &["cat", "/tmp/request"]);
+        text.contains("/hook").then_some(())
+    });
+    let record = sandbox.record(&id).unwrap();
+    assert_eq!(record.pre_stop, HookState::Running);
+    stop(&sandbox, &id, 0, None);
+    assert_eq!(sandbox.exit(&id).code, 0);
+    let record = sandbox.record(&id).unwrap();
+    assert!(failure(&record.pre_stop).contains("end of the grace period"));
+    assert_clean(&sandbox, 0);
+    assert_eq!(sandbox.wire.ask(Request::Shutdown), Reply::Done);
 }
 
 #[test]
