@@ -31,6 +31,7 @@ pub mod log;
 mod news;
 mod notify;
 mod pass;
+mod probes;
 mod records;
 mod ring;
 mod sandboxes;
@@ -56,10 +57,11 @@ use imports::Imports;
 use log::Log;
 use news::News;
 use pass::Next;
+use probes::Probes;
 use ring::Ring;
 use sources::{FileSource, Snapshot};
 use start::StartError;
-use state::{Agent, Job, Shared, Shown, Wishes};
+use state::{Agent, Job, Need, Shared, Shown, Wishes};
 use watch::Watch;
 
 /// News that may wait; tasks wait when it is full.
@@ -147,6 +149,7 @@ fn take_over(
         news,
         desired: BTreeMap::new(),
         sandboxes: BTreeMap::new(),
+        probes: Probes::new(clock::now()),
         history,
         records: loaded.files,
         ring: Ring::default(),
@@ -233,19 +236,26 @@ async fn supervise(agent: &RefCell<Agent>, inbox: Receiver<News>) {
             Next::WaitUntil(at) => Duration::from_millis(at.saturating_sub(clock::now().boot_ms)),
         };
         let pause = watchdog.map_or(pause, |period| pause.min(period));
-        let news = future::or(async { inbox.recv().await.ok() }, async {
-            Timer::after(pause).await;
+        listen(agent, &inbox, Timer::after(pause)).await;
+    }
+}
+
+/// Takes in news until some of them ask for a pass, or it is time for one anyway.
+async fn listen(agent: &RefCell<Agent>, inbox: &Receiver<News>, mut over: Timer) {
+    loop {
+        let first = future::or(async { inbox.recv().await.ok() }, async {
+            (&mut over).await;
             None
         })
         .await;
+        let Some(first) = first else { return };
         // Let every task that is ready speak first: one pass for a burst.
         future::yield_now().await;
         let mut agent = agent.borrow_mut();
-        for news in news
-            .into_iter()
-            .chain(std::iter::from_fn(|| inbox.try_recv().ok()))
-        {
-            agent.absorb(news);
+        let burst = std::iter::once(first).chain(std::iter::from_fn(|| inbox.try_recv().ok()));
+        let needs: Vec<Need> = burst.map(|news| agent.absorb(news)).collect();
+        if needs.contains(&Need::Pass) {
+            return;
         }
     }
 }

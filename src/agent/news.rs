@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::probes::Report;
 use super::store::WriteError;
 use crate::holder::proto::{HolderState, Reply};
 use crate::pod::PodUid;
@@ -38,6 +39,8 @@ pub enum News {
     Imported(Result<(), String>),
     /// From a holder.
     Holder(SandboxId, Fact),
+    /// From a probe.
+    Probe(Report),
     /// A dead sandbox is gone completely.
     Cleaned(SandboxId),
     /// A dead sandbox's processes do not end (uninterruptible sleep); cleaning goes on.

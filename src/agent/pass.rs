@@ -30,6 +30,17 @@ pub enum Next {
     Quit,
 }
 
+/// When an event is also a line in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logged {
+    /// Each time.
+    Always,
+    /// Not when it is a repeat.
+    Once,
+    /// It says nothing new to a reader of the log.
+    Never,
+}
+
 impl Agent {
     /// Runs one pass.
     pub fn pass(&mut self, now: Stamp) -> Next {
@@ -47,7 +58,7 @@ impl Agent {
             wake_at_boot_ms,
             notes,
             events,
-            probes: _,
+            probes,
             restarts,
             pods,
         } = plan;
@@ -65,12 +76,13 @@ impl Agent {
         }
         let has_events = !events.is_empty();
         for event in events {
-            self.record(event, now);
+            self.record_of_plan(event, now);
         }
         let is_over = self.wishes.stop && self.sandboxes.is_empty() && actions.is_empty();
         for action in actions {
             self.apply(action, now);
         }
+        self.reconcile_probes(probes, now);
         self.start_import();
         self.start_sync();
         self.start_sweep();
@@ -198,7 +210,7 @@ impl Agent {
             images: self.image_presence(),
             start_problems: self.start_problems.clone(),
             sandbox_problems: self.sandbox_problems.clone(),
-            probes: std::collections::BTreeMap::new(),
+            probes: self.probes.findings(),
             halt: if self.wishes.stop {
                 Halt::AgentStop
             } else {
@@ -238,15 +250,26 @@ impl Agent {
         self.conditions.report(About::Records, outcome);
     }
 
-    /// Records one event; each is a line in the log, repeats of a waiting reason are not.
-    fn record(&mut self, event: Event, now: Stamp) {
+    /// Records an event of the plan; each is a line in the log, repeats of a waiting reason are not.
+    fn record_of_plan(&mut self, event: Event, now: Stamp) {
+        let logged = if event.reason == "BackOff" {
+            Logged::Once
+        } else {
+            Logged::Always
+        };
+        self.record(event, now, logged);
+    }
+
+    /// Records one event.
+    pub fn record(&mut self, event: Event, now: Stamp, logged: Logged) {
         let line = line_of(&event);
         let is_warning = event.warning;
-        let is_nagging = event.reason == "BackOff";
-        match self.ring.record(event, now.wall) {
-            Recorded::Repeat if is_nagging => {}
-            Recorded::New | Recorded::Repeat if is_warning => self.log.warn(line),
-            Recorded::New | Recorded::Repeat => self.log.info(line),
+        match (logged, self.ring.record(event, now.wall)) {
+            (Logged::Never, _) | (Logged::Once, Recorded::Repeat) => {}
+            (Logged::Once, Recorded::New) | (Logged::Always, _) if is_warning => {
+                self.log.warn(line);
+            }
+            (Logged::Once, Recorded::New) | (Logged::Always, _) => self.log.info(line),
         }
     }
 

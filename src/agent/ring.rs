@@ -10,6 +10,11 @@ mod tests;
 
 /// Events kept.
 const CAPACITY: usize = 1000;
+/// Bytes of their messages: outputs of probes may be long.
+const MAX_BYTES: usize = 1 << 20;
+/// Different messages kept of the same pod, container and reason. A probe whose output has the time in it must not push
+/// everything else out.
+const MAX_ALIKE: usize = 10;
 
 /// What recording an event did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +57,29 @@ impl Ring {
                 Recorded::New,
             ),
         };
-        if self.records.len() == CAPACITY {
-            self.records.pop_front();
-        }
+        self.make_room(&record.event);
         self.records.push_back(record);
         outcome
+    }
+
+    fn make_room(&mut self, event: &Event) {
+        let is_alike = |old: &EventRecord| {
+            (&old.event.uid, &old.event.container, &old.event.reason)
+                == (&event.uid, &event.container, &event.reason)
+        };
+        let mut alike = self.records.iter().enumerate().filter(|(_, r)| is_alike(r));
+        let oldest = alike.next().map(|(index, _)| index);
+        if let Some(oldest) = oldest.filter(|_| alike.count() + 1 >= MAX_ALIKE) {
+            self.records.remove(oldest);
+        }
+        let mut bytes: usize = self.records.iter().map(|r| r.event.message.len()).sum();
+        bytes += event.message.len();
+        while self.records.len() >= CAPACITY || bytes > MAX_BYTES {
+            let Some(gone) = self.records.pop_front() else {
+                return;
+            };
+            bytes -= gone.event.message.len();
+        }
     }
 
     /// Oldest first.

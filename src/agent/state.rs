@@ -16,6 +16,7 @@ use super::imports::Imports;
 use super::link;
 use super::log::Log;
 use super::news::{Fact, News, SandboxId};
+use super::probes::Probes;
 use super::records::Records;
 use super::ring::Ring;
 use super::sandboxes::{CreateFailure, Dead, Holding, Phase, Sandboxes};
@@ -62,6 +63,15 @@ pub enum Job {
     Running,
 }
 
+/// What a piece of news leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// A fact changed.
+    Pass,
+    /// Nothing that a plan would look at.
+    Nothing,
+}
+
 /// The agent.
 pub struct Agent {
     /// Settings.
@@ -92,6 +102,8 @@ pub struct Agent {
     pub desired: Desired,
     /// What exists.
     pub sandboxes: Sandboxes,
+    /// What runs to see whether containers are well.
+    pub probes: Probes,
     /// What happened.
     pub history: History,
     /// Its files.
@@ -148,8 +160,9 @@ impl Agent {
     }
 
     /// Takes in one piece of news.
-    pub fn absorb(&mut self, news: News) {
+    pub fn absorb(&mut self, news: News) -> Need {
         match news {
+            News::Probe(report) => return self.probe_reported(report),
             News::Look => {}
             News::Watched { path, problem } => self.watched(path, problem),
             News::Manifests => self.wishes.rescan = true,
@@ -168,6 +181,7 @@ impl Agent {
             }
             News::Swept => self.sweep = Job::Idle,
         }
+        Need::Pass
     }
 
     fn watched(&mut self, path: PathBuf, problem: Option<String>) {

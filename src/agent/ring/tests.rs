@@ -56,8 +56,34 @@ fn another_message_is_another_event() {
 fn the_oldest_goes_when_full() {
     let mut ring = Ring::default();
     for n in 0..1001 {
-        ring.record(event("Started", &n.to_string()), at(n));
+        ring.record(event(&n.to_string(), ""), at(n));
     }
     assert_eq!(ring.iter().count(), 1000);
-    assert_eq!(ring.iter().next().unwrap().event.message, "1");
+    assert_eq!(ring.iter().next().unwrap().event.reason, "1");
+}
+
+#[test]
+fn of_many_alike_the_newest_are_kept_and_nothing_else_goes() {
+    let mut ring = Ring::default();
+    ring.record(event("Started", "a"), at(0));
+    for n in 0..100 {
+        ring.record(event("Unhealthy", &n.to_string()), at(n));
+    }
+    let messages: Vec<_> = ring.iter().map(|r| r.event.message.as_str()).collect();
+    let newest = ["90", "91", "92", "93", "94", "95", "96", "97", "98", "99"];
+    assert_eq!(messages[0], "a");
+    assert_eq!(messages[1..], newest);
+}
+
+#[test]
+fn long_messages_push_out_the_oldest() {
+    let mut ring = Ring::default();
+    let long = "x".repeat(10 << 10);
+    for n in 0..1000 {
+        ring.record(event(&n.to_string(), &long), at(n));
+    }
+    let bytes: usize = ring.iter().map(|r| r.event.message.len()).sum();
+    assert!(bytes <= 1 << 20);
+    assert_eq!(ring.iter().count(), (1 << 20) / long.len());
+    assert_eq!(ring.iter().last().unwrap().event.reason, "999");
 }

@@ -1,0 +1,137 @@
+//! The life of one probe. It decides nothing but when its own work is over.
+
+use std::time::Duration;
+
+use async_channel::Sender;
+use smol::Timer;
+
+use super::schedule::Schedule;
+use super::{Complaint, Ill, Report};
+use crate::agent::news::News;
+use crate::plan::{Finding, ProbeKey, ProbeOrder, ProbeVerdict, Tally};
+use crate::pod::probe::{ProbeKind, ProbeSpec};
+use crate::probe::{self, Outcome, Target};
+use crate::sys::clock;
+
+///
+const TRIES: usize = 3;
+/// R-20, bytes.
+const MAX_OUTPUT: usize = 10 * 1024;
+
+/// A probe of a container that runs.
+#[derive(Debug)]
+pub struct Runner {
+    key: ProbeKey,
+    spec: ProbeSpec,
+    target: Target,
+    schedule: Schedule,
+    verdict: Option<ProbeVerdict>,
+    tally: Tally,
+    news: Sender<News>,
+}
+
+impl Runner {
+    /// A probe that has not run yet.
+    pub fn new(
+        key: ProbeKey,
+        order: &ProbeOrder,
+        (target, schedule): (Target, Schedule),
+        news: Sender<News>,
+    ) -> Self {
+        Self {
+            key,
+            spec: order.spec.clone(),
+            target,
+            schedule,
+            verdict: order.initial,
+            tally: Tally::new(order.initial),
+            news,
+        }
+    }
+
+    /// Runs again and again until its verdict is final. Then it is over, but stays among the agent's probes: the plan
+    /// takes it out when it has acted.
+    pub async fn live(mut self) {
+        loop {
+            self.sleep().await;
+            // In a box that is there only meanwhile: most of its time a probe sleeps.
+            let outcome = Box::pin(self.run()).await;
+            if let Some(report) = self.take_in(outcome) {
+                // The loop is gone only when the process ends.
+                let _ = self.news.send(News::Probe(report)).await;
+            }
+            if self.is_settled() {
+                return;
+            }
+            self.schedule.advance(clock::now().boot_ms);
+        }
+    }
+
+    async fn sleep(&self) {
+        loop {
+            let wait_ms = self.schedule.wait_ms(clock::now().boot_ms);
+            if wait_ms == 0 {
+                return;
+            }
+            Timer::after(Duration::from_millis(wait_ms)).await;
+        }
+    }
+
+    async fn run(&self) -> Outcome {
+        let timeout = Duration::from_secs(u64::from(self.spec.timeout_s));
+        let mut outcome = probe::run(&self.spec.check, &self.target, timeout).await;
+        for _ in 1..TRIES {
+            if !matches!(outcome, Outcome::Errored(_)) {
+                break;
+            }
+            outcome = probe::run(&self.spec.check, &self.target, timeout).await;
+        }
+        outcome
+    }
+
+    /// Counts one run; gives what is worth telling of it.
+    pub(super) fn take_in(&mut self, outcome: Outcome) -> Option<Report> {
+        let (result, ill, text) = match outcome {
+            Outcome::Success => (Some(ProbeVerdict::Success), None, String::new()),
+            Outcome::Warning(text) => (Some(ProbeVerdict::Success), Some(Ill::Doubtful), text),
+            Outcome::Failure(text) => (Some(ProbeVerdict::Failure), Some(Ill::Failed), text),
+            Outcome::Errored(text) => (None, Some(Ill::Errored), text),
+        };
+        let text = shortened(text);
+        let finding = result.and_then(|result| self.count(result, &text));
+        let complaint = ill.map(|ill| Complaint { ill, text });
+        (complaint.is_some() || finding.is_some()).then(|| Report {
+            key: self.key.clone(),
+            complaint,
+            finding,
+        })
+    }
+
+    /// The verdict, if this result changes it.
+    fn count(&mut self, result: ProbeVerdict, output: &str) -> Option<Finding> {
+        let old = self.verdict;
+        self.verdict = self.tally.count(&self.spec, result);
+        let verdict = self.verdict.filter(|_| self.verdict != old)?;
+        Some(Finding {
+            verdict,
+            output: output.to_owned(),
+        })
+    }
+
+    /// what follows is the plan's, and nothing that a later run finds changes it.
+    pub(super) fn is_settled(&self) -> bool {
+        match (self.key.kind, self.verdict) {
+            (ProbeKind::Liveness, Some(ProbeVerdict::Failure)) | (ProbeKind::Startup, Some(_)) => {
+                true
+            }
+            (ProbeKind::Liveness, Some(ProbeVerdict::Success) | None)
+            | (ProbeKind::Readiness, _)
+            | (ProbeKind::Startup, None) => false,
+        }
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_OUTPUT));
+    text
+}
