@@ -120,7 +120,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         termination_message: files.termination_message,
         termination_message_from_logs: container.termination_message_policy.as_deref()
             == Some("FallbackToLogsOnError"),
-        stop_signal: oci::stop_signal(&image.config),
+        stop_signal: oci::stop_signal(container, &image.config),
         image_id: image.id,
         post_start: hook::post_start(container),
         id,

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::file::File;
 use super::load::{ConfigError, Place};
 use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
-use crate::pod::duration;
-use crate::pod::{names, quantity};
+use crate::pod::{duration, names, quantity};
 
 /// N-26: `system-cluster-critical` and above.
 const CRITICAL: i32 = 2_000_000_000;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1::Container;
 use oci_spec::image::ImageConfiguration;
 use oci_spec::runtime::{Process, ProcessBuilder};
 
@@ -9,11 +10,7 @@ use super::security::Rights;
 use super::user::Identity;
 use super::{ConfigError, ContainerInput, env, resources, security};
 use crate::pod::env::expand;
-
-const SIGTERM: i32 = 15;
-/// The first real-time signal as the C libraries number it.
-const SIGRTMIN: i32 = 34;
-const SIGRTMAX: i32 = 64;
+use crate::pod::signal;
 
 /// The specification's process.
 pub fn process(
@@ -92,80 +89,17 @@ fn oom_score_adj(input: &ContainerInput<'_>) -> i32 {
     }
 }
 
-/// P-76: the signal that asks a container of this image to end; SIGTERM when there is none or it is unknown.
-pub fn stop_signal(image: &ImageConfiguration) -> i32 {
+/// P-79: the signal that asks a container to end: its own, else its image's; SIGTERM when there is none or it is unknown.
+pub fn stop_signal(container: &Container, image: &ImageConfiguration) -> i32 {
+    let own = container.lifecycle.as_ref();
+    let own = own.and_then(|lifecycle| lifecycle.stop_signal.as_deref());
     let config = image.config().as_ref();
-    let text = config.and_then(|config| config.stop_signal().as_deref());
-    text.and_then(parse_signal).unwrap_or(SIGTERM)
+    let images = config.and_then(|config| config.stop_signal().as_deref());
+    let known = own.and_then(signal::parse);
+    known
+        .or_else(|| images.and_then(signal::parse))
+        .unwrap_or(signal::SIGTERM)
 }
-
-/// `SIGTERM`, `TERM`, `15`, `SIGRTMIN+3`, `RTMAX-1`, in any case.
-fn parse_signal(text: &str) -> Option<i32> {
-    let upper = text.trim().to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let number = if let Some(offset) = name.strip_prefix("RTMIN") {
-        SIGRTMIN.checked_add(parse_offset(offset, '+')?)?
-    } else if let Some(offset) = name.strip_prefix("RTMAX") {
-        SIGRTMAX.checked_sub(parse_offset(offset, '-')?)?
-    } else if let Some((_, number)) = SIGNALS.iter().find(|(known, _)| *known == name) {
-        *number
-    } else {
-        parse_number(name)?
-    };
-    (1..=SIGRTMAX).contains(&number).then_some(number)
-}
-
-/// `""` is 0, `"+3"` is 3.
-fn parse_offset(text: &str, sign: char) -> Option<i32> {
-    if text.is_empty() {
-        return Some(0);
-    }
-    parse_number(text.strip_prefix(sign)?)
-}
-
-/// Digits only.
-fn parse_number(text: &str) -> Option<i32> {
-    let number: u8 = text.parse().ok()?;
-    text.starts_with(|c: char| c.is_ascii_digit())
-        .then_some(i32::from(number))
-}
-
-/// Signal numbers of the architectures we run on (x86, ARM, RISC-V share them).
-const SIGNALS: [(&str, i32); 33] = [
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ILL", 4),
-    ("TRAP", 5),
-    ("ABRT", 6),
-    ("IOT", 6),
-    ("BUS", 7),
-    ("FPE", 8),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("SEGV", 11),
-    ("USR2", 12),
-    ("PIPE", 13),
-    ("ALRM", 14),
-    ("TERM", SIGTERM),
-    ("STKFLT", 16),
-    ("CHLD", 17),
-    ("CONT", 18),
-    ("STOP", 19),
-    ("TSTP", 20),
-    ("TTIN", 21),
-    ("TTOU", 22),
-    ("URG", 23),
-    ("XCPU", 24),
-    ("XFSZ", 25),
-    ("VTALRM", 26),
-    ("PROF", 27),
-    ("WINCH", 28),
-    ("IO", 29),
-    ("POLL", 29),
-    ("PWR", 30),
-    ("SYS", 31),
-];
 
 #[cfg(test)]
 mod tests;

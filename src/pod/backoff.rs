@@ -23,3 +23,37 @@ pub fn annotated(pod: &Pod, annotation: &str) -> Option<Result<Duration, String>
         Err(error) => Err(error.to_string()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_may_say_how_long_it_is_held_back() {
+        let bounds = "is not between 1s and 5m";
+        for (text, expected) in [
+            ("1s", Ok(1)),
+            ("300s", Ok(300)),
+            ("1m30s", Ok(90)),
+            ("999ms", Err(bounds)),
+            ("301s", Err(bounds)),
+            ("0", Err(bounds)),
+            ("-1s", Err("is no duration")),
+            ("10", Err("is no duration")),
+            ("", Err("is no duration")),
+        ] {
+            let mut pod = Pod::default();
+            assert_eq!(annotated(&pod, MAX), None);
+            let annotations = pod.metadata.annotations.get_or_insert_default();
+            annotations.insert(MAX.to_owned(), text.to_owned());
+            assert_eq!(annotated(&pod, START), None);
+            match (annotated(&pod, MAX), expected) {
+                (Some(Ok(found)), Ok(seconds)) => {
+                    assert_eq!(found, Duration::from_secs(seconds), "{text}");
+                }
+                (Some(Err(why)), Err(words)) => assert!(why.contains(words), "{text}: {why}"),
+                (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+}

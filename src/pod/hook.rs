@@ -63,3 +63,6 @@ fn hook(container: &Container, handler: &LifecycleHandler) -> Hook {
         (..) => broken("it has more than one handler"),
     }
 }
+
+#[cfg(test)]
+mod tests;

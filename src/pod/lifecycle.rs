@@ -97,3 +97,6 @@ fn matches(codes: &ContainerRestartRuleOnExitCodes, code: i32) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ pub mod quantity;
 mod report;
 pub mod requests;
 mod scalar;
+pub mod signal;
 pub mod stored;
 mod suggest;
 mod support;

@@ -59,6 +59,11 @@ pub(super) fn is_env_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=')
 }
 
+/// what the API takes as the name of a header.
+pub(super) fn is_header_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
 fn is_lower(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }
@@ -71,7 +76,7 @@ mod tests {
     fn knows_good_names_from_bad() {
         let long = "a".repeat(64);
         type Rule = fn(&str) -> bool;
-        let rules: [(Rule, &[&str], &[&str]); 6] = [
+        let rules: [(Rule, &[&str], &[&str]); 7] = [
             (
                 is_dns_label,
                 &["a", "a-1", "0"],
@@ -101,6 +106,11 @@ mod tests {
                 is_env_name,
                 &["A", "my.var", "a b", "1"],
                 &["", "A=B", "ü", "a\n"],
+            ),
+            (
+                is_header_name,
+                &["Host", "x-1"],
+                &["", "a b", "a_b", "a:", "ü", "a\n"],
             ),
         ];
         for (index, (rule, good, bad)) in rules.into_iter().enumerate() {

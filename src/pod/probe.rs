@@ -102,7 +102,7 @@ pub struct HttpGet {
     pub host: Option<String>,
     /// Number.
     pub port: u16,
-    /// With the query; begins with `/`.
+    /// With the query, as written; begins with `/`.
     pub path: String,
     /// as written; names may repeat, an empty value removes a default header.
     pub headers: Vec<(String, String)>,
@@ -145,16 +145,22 @@ fn exec(container: &Container, exec: &ExecAction) -> Check {
     }
 }
 
-/// only what the manifest says literally.
+/// only what the manifest says literally; in kubelet an entry with `valueFrom` is empty here.
 fn literal(env: &[EnvVar], name: &str) -> Option<String> {
     let entry = env.iter().rev().find(|entry| entry.name == name)?;
-    entry.value.clone()
+    Some(entry.value.clone().unwrap_or_default())
 }
 
 /// The request of an `httpGet` action; an error says why it cannot be made.
 pub fn http_get(container: &Container, get: &HTTPGetAction) -> Result<HttpGet, String> {
-    let path = get.path.clone().unwrap_or_default();
-    let headers = get.http_headers.iter().flatten();
+    let path = get.path.as_deref().unwrap_or_default();
+    let headers = get.http_headers.as_deref().unwrap_or_default();
+    if let Some(bad) = headers.iter().find(|h| !is_header_value(&h.value)) {
+        return Err(format!(
+            "header {:?} has control characters in its value",
+            bad.name
+        ));
+    }
     Ok(HttpGet {
         tls: get
             .scheme
@@ -163,12 +169,20 @@ pub fn http_get(container: &Container, get: &HTTPGetAction) -> Result<HttpGet, S
         host: get.host.clone().filter(|host| !host.is_empty()),
         port: port(container, &get.port)?,
         path: if path.starts_with('/') {
-            path
+            path.to_owned()
         } else {
             format!("/{path}")
         },
-        headers: headers.map(|h| (h.name.clone(), h.value.clone())).collect(),
+        headers: headers
+            .iter()
+            .map(|h| (h.name.clone(), h.value.clone()))
+            .collect(),
     })
+}
+
+/// Control characters would end the header, or the request.
+pub(super) fn is_header_value(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() && c != '\t')
 }
 
 fn tcp(container: &Container, tcp: &TCPSocketAction) -> Result<Check, String> {
@@ -213,3 +227,6 @@ fn in_range(port: i32) -> Result<u16, String> {
 fn number(field: Option<i32>, default: u32) -> u32 {
     field.map_or(default, |n| u32::try_from(n).unwrap_or(default))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! What somebody who wrote an unknown field may have meant.
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, PodSecurityContext, PodSpec, SecurityContext,
+    Container, ContainerPort, Lifecycle, LifecycleHandler, PodSecurityContext, PodSpec, Probe,
+    SecurityContext,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -21,17 +22,22 @@ pub(super) fn suggestion(key: &str, fields: &[&str]) -> Option<String> {
     if let Some(place) = place_of(key) {
         return Some(format!("it belongs in {place}"));
     }
+    nearest(key, fields).map(|field| format!("did you mean {field}?"))
+}
+
+/// The one of `names` that somebody may have misspelled as `key`.
+pub(super) fn nearest<'a>(key: &str, names: &[&'a str]) -> Option<&'a str> {
     // Comparing costs the product of the lengths, and no field is longer.
     if key.len() > MAX_LENGTH {
         return None;
     }
     let allowed = (key.len() / 4).max(1);
-    fields
+    names
         .iter()
         .map(|field| (strsim::damerau_levenshtein(key, field), field))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
-        .map(|(_, field)| format!("did you mean {field}?"))
+        .map(|(_, name)| *name)
 }
 
 /// Where in a pod a misplaced field is at home.
@@ -46,6 +52,12 @@ fn place_of(key: &str) -> Option<&'static str> {
             fields_of::<SecurityContext>(),
         ),
         ("spec.securityContext", fields_of::<PodSecurityContext>()),
+        ("spec.containers[].lifecycle", fields_of::<Lifecycle>()),
+        ("a probe", fields_of::<Probe>()),
+        (
+            "spec.containers[].lifecycle.preStop",
+            fields_of::<LifecycleHandler>(),
+        ),
     ]
     .into_iter()
     .find(|(_, fields)| fields.contains(&key))
@@ -98,6 +110,9 @@ mod tests {
             ("comand", Some("did you mean command?")),
             ("restartPolicy", Some("it belongs in spec")),
             ("hostPort", Some("it belongs in spec.containers[].ports[]")),
+            ("periodSeconds", Some("it belongs in a probe")),
+            ("httpGet", Some("it belongs in a probe")),
+            ("preStop", Some("it belongs in spec.containers[].lifecycle")),
             ("somethingElse", None),
             ("x", None),
         ] {

@@ -1,19 +1,19 @@
 //! The part of the API server's validation that concerns what this version runs (S-110…S-133). Reports everything it
 //! finds. Fields that are refused whole ([`super::support`]) are not looked into.
 
+mod action;
+mod annotations;
 mod container;
+mod lifecycle;
+mod node;
 mod ports;
+mod probe;
 mod security;
-
-use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodSpec};
 
 use super::names::{is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name};
 use super::report::Scope;
-
-/// S-110.
-const ANNOTATIONS_MAX: usize = 256 << 10;
 
 /// What must be known of a pod before it gets its full name.
 pub(super) fn before_completion(pod: &Pod, scope: Scope<'_>) {
@@ -33,6 +33,8 @@ pub(super) fn pod(pod: &Pod, scope: Scope<'_>) {
     let Some(spec) = &pod.spec else { return };
     self::spec(spec, scope);
     security::pod(spec, scope);
+    node::all(spec, scope);
+    container::of_pod(spec, scope);
     container::all(spec, scope);
 }
 
@@ -63,24 +65,7 @@ fn metadata(pod: &Pod, scope: Scope<'_>) {
             );
         }
     }
-    annotations(metadata.annotations.as_ref(), scope);
-}
-
-fn annotations(annotations: Option<&BTreeMap<String, String>>, scope: Scope<'_>) {
-    let mut total = 0;
-    for (key, value) in annotations.into_iter().flatten() {
-        total += key.len() + value.len();
-        // Upper case is allowed in the prefix of an annotation's key, unlike a label's.
-        if !is_qualified_name(&key.to_ascii_lowercase()) {
-            scope.error(
-                &format!("metadata.annotations[{key}]"),
-                "not a valid annotation key",
-            );
-        }
-    }
-    if total > ANNOTATIONS_MAX {
-        scope.error("metadata.annotations", "more than 256 KiB in all");
-    }
+    annotations::all(pod, scope);
 }
 
 fn spec(spec: &PodSpec, scope: Scope<'_>) {
@@ -96,6 +81,7 @@ fn spec(spec: &PodSpec, scope: Scope<'_>) {
         "spec.dnsPolicy",
         scope,
     );
+    times(spec, scope);
     dns(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), scope);
     for (path, name) in [
         ("spec.hostname", &spec.hostname),
@@ -132,6 +118,19 @@ fn spec(spec: &PodSpec, scope: Scope<'_>) {
                 );
             }
         }
+    }
+}
+
+/// S-126, S-133.
+fn times(spec: &PodSpec, scope: Scope<'_>) {
+    let deadline = spec.active_deadline_seconds;
+    if !deadline.is_none_or(|s| (1..=i64::from(i32::MAX)).contains(&s)) {
+        let message = "must be from 1 to 2147483647";
+        scope.error("spec.activeDeadlineSeconds", message);
+    }
+    if spec.termination_grace_period_seconds.is_some_and(|s| s < 0) {
+        let message = "negative, which counts as 1";
+        scope.warn("spec.terminationGracePeriodSeconds", message);
     }
 }
 

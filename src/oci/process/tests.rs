@@ -1,9 +1,9 @@
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{SIGTERM, parse_signal, stop_signal};
+use super::stop_signal;
 use crate::oci::ConfigError;
 use crate::oci::tests::Fixture;
+use crate::pod::signal::SIGTERM;
 
 fn fixture(container: Value, config: Value) -> Fixture {
     let mut main = json!({"name": "main"});
@@ -131,51 +131,20 @@ fn the_oom_score_is_always_set_and_lowered_only_where_allowed() {
 }
 
 #[test]
-fn signals_by_name_and_number() {
-    for (text, number) in [
-        ("SIGTERM", Some(15)),
-        ("TERM", Some(15)),
-        ("term", Some(15)),
-        ("15", Some(15)),
-        (" SIGQUIT ", Some(3)),
-        ("SIGWINCH", Some(28)),
-        ("SIGRTMIN", Some(34)),
-        ("SIGRTMIN+3", Some(37)),
-        ("RTMIN+30", Some(64)),
-        ("RTMAX-1", Some(63)),
-        ("SIGRTMAX", Some(64)),
-        ("RTMIN+31", None),
-        ("RTMIN-1", None),
-        ("RTMIN+", None),
-        ("RTMIN3", None),
-        ("RTMIN++3", None),
-        ("0", None),
-        ("65", None),
-        ("-9", None),
-        ("", None),
-        ("SIG", None),
-        ("SIGNOPE", None),
-        ("99999999999", None),
+fn the_stop_signal_is_the_containers_or_the_images_or_term() {
+    let own = |signal: &str| json!({"lifecycle": {"stopSignal": signal}});
+    for (container, config, number) in [
+        (json!({}), json!({"StopSignal": "SIGINT"}), 2),
+        (json!({}), json!({"StopSignal": "nonsense"}), SIGTERM),
+        (json!({}), json!({}), SIGTERM),
+        (json!({}), json!(null), SIGTERM),
+        (own("SIGUSR1"), json!({"StopSignal": "SIGINT"}), 10),
+        (own("SIGUSR1"), json!({}), 10),
+        (own(""), json!({"StopSignal": "SIGINT"}), 2),
     ] {
-        assert_eq!(parse_signal(text), number, "{text:?}");
-    }
-}
-
-#[test]
-fn the_stop_signal_is_the_images_or_term() {
-    for (config, number) in [
-        (json!({"StopSignal": "SIGINT"}), 2),
-        (json!({"StopSignal": "nonsense"}), SIGTERM),
-        (json!({}), SIGTERM),
-        (json!(null), SIGTERM),
-    ] {
-        assert_eq!(stop_signal(&fixture(json!({}), config).image), number);
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_text_is_a_signal_out_of_range(text in "(SIG)?(RTMIN|RTMAX|TERM)?[+-]?[0-9]{0,12}") {
-        prop_assert!(parse_signal(&text).is_none_or(|number| (1..=64).contains(&number)));
+        let fixture = fixture(container, config);
+        let spec = fixture.pod.pod.spec.as_ref().unwrap();
+        let found = stop_signal(&spec.containers[0], &fixture.image);
+        assert_eq!(found, number, "{spec:?}");
     }
 }

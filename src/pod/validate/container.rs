@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{LABEL, one_of, ports, security};
+use super::{LABEL, lifecycle, one_of, ports, security};
 use crate::pod::image_ref::ImageRef;
+use crate::pod::lifecycle::{Role, init_role};
 use crate::pod::names::{is_dns_label, is_env_name, is_qualified_name};
 use crate::pod::quantity;
 use crate::pod::report::Scope;
@@ -19,7 +20,7 @@ pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
         scope.error("spec.containers", "a pod needs at least one container");
     }
     let mut names = BTreeSet::new();
-    for (list, containers) in lists(spec) {
+    for (list, containers, role) in lists(spec) {
         for (index, container) in containers.iter().enumerate() {
             let path = format!("{list}[{index}]");
             let name_path = format!("{path}.name");
@@ -31,18 +32,30 @@ pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
                 scope.error(&name_path, "another container has this name");
             }
             self::container(container, &path, scope);
+            let role = role(container);
+            lifecycle::container(spec, (role, container), &path, scope);
         }
     }
     ports::all(spec, scope);
 }
 
-/// Regular and init containers, and where they are.
-fn lists(spec: &PodSpec) -> [(&'static str, &[Container]); 2] {
+/// A list's path, its containers, and how their part is told.
+type List<'a> = (&'static str, &'a [Container], fn(&Container) -> Role);
+
+fn lists(spec: &PodSpec) -> [List<'_>; 2] {
     let init = spec.init_containers.as_deref().unwrap_or_default();
     [
-        ("spec.containers", &spec.containers),
-        ("spec.initContainers", init),
+        ("spec.containers", &spec.containers, |_| Role::Regular),
+        ("spec.initContainers", init, init_role),
     ]
+}
+
+/// What the pod as a whole requests and costs.
+pub(super) fn of_pod(spec: &PodSpec, scope: Scope<'_>) {
+    if let Some(requirements) = &spec.resources {
+        resources(requirements, "spec.resources", scope);
+    }
+    quantities(spec.overhead.as_ref(), "spec.overhead", scope);
 }
 
 fn container(container: &Container, path: &str, scope: Scope<'_>) {
@@ -178,24 +191,27 @@ fn is_env_field(path: &str) -> bool {
         || subscript("metadata.annotations")
 }
 
+fn quantities(amounts: Option<&BTreeMap<String, Quantity>>, path: &str, scope: Scope<'_>) {
+    for (name, Quantity(text)) in amounts.into_iter().flatten() {
+        let at = format!("{path}[{name}]");
+        match quantity::nanos(text) {
+            None => {
+                let message = format!("{text:?} is no quantity, such as 500m or 64Mi");
+                scope.error(&at, &message);
+            }
+            Some(value) if value < 0 => scope.error(&at, "must not be negative"),
+            Some(_) => {}
+        }
+    }
+}
+
 /// S-123.
 fn resources(requirements: &ResourceRequirements, path: &str, scope: Scope<'_>) {
     let empty = BTreeMap::new();
     let limits = requirements.limits.as_ref().unwrap_or(&empty);
     let requests = requirements.requests.as_ref().unwrap_or(&empty);
-    for (list, values) in [("limits", limits), ("requests", requests)] {
-        for (name, Quantity(text)) in values {
-            let at = format!("{path}.{list}[{name}]");
-            match quantity::nanos(text) {
-                None => scope.error(
-                    &at,
-                    &format!("{text:?} is no quantity, such as 500m or 64Mi"),
-                ),
-                Some(value) if value < 0 => scope.error(&at, "must not be negative"),
-                Some(_) => {}
-            }
-        }
-    }
+    quantities(Some(limits), &format!("{path}.limits"), scope);
+    quantities(Some(requests), &format!("{path}.requests"), scope);
     for (name, Quantity(request)) in requests {
         let at = format!("{path}.requests[{name}]");
         let exact = !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");

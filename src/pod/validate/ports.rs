@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{ContainerPort, PodSpec};
 
-use super::one_of;
+use super::{action, one_of};
 use crate::pod::lifecycle::{Role, init_role};
 use crate::pod::names::is_port_name;
 use crate::pod::ports::{HostPort, host_port};
@@ -42,9 +42,10 @@ fn ports(ports: &[ContainerPort], path: &str, scope: Scope<'_>) {
     let mut names = BTreeSet::new();
     for (index, port) in ports.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        number("containerPort", port.container_port, &path, scope);
-        if port.host_port.unwrap_or(0) != 0 {
-            number("hostPort", port.host_port.unwrap_or(0), &path, scope);
+        let container_path = format!("{path}.containerPort");
+        action::number(port.container_port, &container_path, scope);
+        if let Some(port) = port.host_port.filter(|port| *port != 0) {
+            action::number(port, &format!("{path}.hostPort"), scope);
         }
         one_of(
             port.protocol.as_deref(),
@@ -64,12 +65,6 @@ fn ports(ports: &[ContainerPort], path: &str, scope: Scope<'_>) {
 
 const PORT_NAME: &str =
     "must be at most 15 lower-case letters, digits and single '-', with a letter";
-
-fn number(field: &str, value: i32, path: &str, scope: Scope<'_>) {
-    if !(1..=65535).contains(&value) {
-        scope.error(&format!("{path}.{field}"), "must be from 1 to 65535");
-    }
-}
 
 fn equal(ports: &[ContainerPort], path: &str, scope: Scope<'_>) {
     for (index, port) in ports.iter().enumerate() {

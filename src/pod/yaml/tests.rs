@@ -231,7 +231,7 @@ proptest! {
     /// Whatever a disk or a hand does to a file: no panic, and an end.
     #[test]
     fn mutated_manifests_end_in_order(
-        which in 0..4_usize,
+        which in 0..MANIFESTS.len(),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, "[-:#&*!|>'\"%@{}\\[\\], ~\n\ta0]{0,4}"), 0..6),
     ) {
         let mut text = MANIFESTS[which].to_owned();
@@ -245,6 +245,32 @@ proptest! {
         let parsed = crate::pod::manifest::parse("f", text.as_bytes(), "node");
         let bad = parsed.diagnostics.iter().any(|d| d.severity == crate::pod::Severity::Error);
         prop_assert!(!bad || parsed.pods.is_empty());
+        prop_assert!(parsed.pods.iter().all(|pod| can_be_asked(&pod.pod)));
+    }
+
+    /// Fields that change places, values that are another field's: every remark says which field it is about.
+    #[test]
+    fn remarks_on_well_formed_manifests_have_a_field(
+        which in 0..MANIFESTS.len(),
+        swaps in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+    ) {
+        let mut lines: Vec<String> = MANIFESTS[which].lines().map(str::to_owned).collect();
+        for (to, from) in swaps {
+            // Objects and lists in one line stay well formed wherever they stand.
+            let halves = |at: &prop::sample::Index| at.get(&lines).split_once(": ");
+            let Some(((key, _), (_, value))) = halves(&to).zip(halves(&from)) else { continue };
+            let line = format!("{key}: {value}");
+            let at = to.index(lines.len());
+            lines[at] = line;
+        }
+        let text = lines.join("\n");
+        let (documents, problems) = read(&text);
+        prop_assume!(problems.is_empty() && documents.len() == 1);
+        let parsed = crate::pod::manifest::parse("f", text.as_bytes(), "node");
+        for diagnostic in &parsed.diagnostics {
+            prop_assert!(!diagnostic.field.is_empty(), "{diagnostic}\n{text}");
+        }
+        prop_assert!(parsed.pods.iter().all(|pod| can_be_asked(&pod.pod)));
     }
 
     #[test]
@@ -253,7 +279,43 @@ proptest! {
     }
 }
 
-const MANIFESTS: [&str; 4] = [
+/// What is asked of pods that passed: no panic, and only names of ports and hooks over TCP may be broken.
+fn can_be_asked(pod: &k8s_openapi::api::core::v1::Pod) -> bool {
+    use crate::pod::{backoff, hook, lifecycle, ports, probe, requests};
+    ports::host_ports(pod);
+    requests::effective_requests(pod);
+    backoff::annotated(pod, backoff::MAX);
+    lifecycle::members(pod).all(|(role, container)| {
+        lifecycle::on_exit(pod, (role, container), 1);
+        let hooks = [hook::post_start(container), hook::pre_stop(container)];
+        let probes = probe::ProbeKind::ALL.map(|kind| probe::spec(container, kind));
+        let whys = hooks.into_iter().flatten().filter_map(|hook| match hook {
+            hook::Hook::Broken { why } => Some(why),
+            hook::Hook::Exec { .. } | hook::Hook::HttpGet(_) | hook::Hook::Sleep { .. } => None,
+        });
+        let checks = probes.into_iter().flatten().map(|probe| probe.check);
+        let whys = whys.chain(checks.filter_map(|check| match check {
+            probe::Check::Broken { why } => Some(why),
+            probe::Check::Exec { .. }
+            | probe::Check::HttpGet(_)
+            | probe::Check::TcpSocket { .. }
+            | probe::Check::Grpc { .. } => None,
+        }));
+        whys.into_iter().all(|why| {
+            ["no port named", "tcpSocket", "control characters"]
+                .iter()
+                .any(|known| why.contains(known))
+        })
+    })
+}
+
+const MANIFESTS: [&str; 10] = [
+    include_str!("../golden/lifecycle.yaml"),
+    include_str!("../golden/probes.yaml"),
+    include_str!("../golden/hooks.yaml"),
+    include_str!("../golden/init_containers.yaml"),
+    include_str!("../golden/restart_rules.yaml"),
+    include_str!("../golden/node_selection.yaml"),
     include_str!("../golden/yaml_1_1.yaml"),
     include_str!("../golden/anchors.yaml"),
     include_str!("../golden/validation.yaml"),
