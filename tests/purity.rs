@@ -73,7 +73,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
         ],
     ),
     ("holder", &["config", "error", "oci", "pod", "probe", "sys"]),
-    ("api", &["config", "plan", "pod", "sys"]),
+    ("api", &["config", "holder::proto", "plan", "pod", "sys"]),
     (
         "agent",
         &[

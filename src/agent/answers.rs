@@ -5,13 +5,12 @@ use std::convert::Infallible;
 use async_channel::Receiver;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::sandboxes::{Holding, is_running};
-use super::state::{Agent, Shared};
+use super::details::details;
+use super::state::Shared;
 use crate::api::server::Backend;
-use crate::api::types::{AgentStatus, ContainerDetail, Description, EventRecord, PlanView};
-use crate::holder::proto::ContainerRecord;
+use crate::api::types::{AgentStatus, Description, EventRecord, PlanView};
 use crate::plan;
-use crate::pod::{PodUid, StaticPod};
+use crate::pod::PodUid;
 use crate::sys::clock;
 
 /// The agent, for its API.
@@ -41,6 +40,7 @@ impl Backend for Answers {
     fn describe(&self, uid: &PodUid) -> Option<Description> {
         // Of this moment: in the last pass's own, a wait would have the length that it had then.
         let notes = self.plan().notes;
+        let findings = self.0.borrow_mut().observe().probes;
         let agent = self.0.borrow();
         let pod = agent.shown.pods.get(uid)?.clone();
         let holding = agent.sandboxes.get(uid);
@@ -58,7 +58,7 @@ impl Backend for Answers {
                 .clone(),
             notes: notes.into_iter().filter(|note| note.uid == *uid).collect(),
             events: events.cloned().collect(),
-            containers: details(&agent, document, holding),
+            containers: details(&agent, document, (holding, &findings)),
             holder: holding.map(|h| agent.config.paths.holder(&h.id.uid).dir().to_path_buf()),
         })
     }
@@ -95,55 +95,5 @@ impl Backend for Answers {
         agent.wishes.stop = true;
         agent.rise();
         agent.look_again();
-    }
-}
-
-/// In the order of the spec.
-fn details(agent: &Agent, document: &StaticPod, holding: Option<&Holding>) -> Vec<ContainerDetail> {
-    let instances = holding.map(Holding::containers).unwrap_or_default();
-    let spec = document.pod.spec.as_ref();
-    spec.into_iter()
-        .flat_map(|spec| &spec.containers)
-        .map(|container| detail(agent, document, &container.name, instances))
-        .collect()
-}
-
-fn detail(
-    agent: &Agent,
-    document: &StaticPod,
-    name: &str,
-    instances: &[ContainerRecord],
-) -> ContainerDetail {
-    let uid = &document.uid;
-    let own = || {
-        instances
-            .iter()
-            .rev()
-            .filter(|instance| instance.name == name)
-    };
-    let due = agent.shown.restarts.get(&(uid.clone(), name.to_owned()));
-    let remembered = || {
-        let memory = agent.history.pods.get(uid)?.containers.get(name)?;
-        memory.last.as_ref().map(|last| last.restart_count)
-    };
-    let newest = own().next().map(|instance| instance.restart_count);
-    let count = newest.or_else(remembered);
-    let dir = agent
-        .config
-        .paths
-        .pod_logs(document.namespace(), document.name(), uid)
-        .join(name);
-    let log_of = |count: u32| dir.join(format!("{count}.log"));
-    ContainerDetail {
-        name: name.to_owned(),
-        running_id: own()
-            .find(|instance| is_running(instance))
-            .map(|instance| instance.id.clone()),
-        log: count.map(log_of),
-        previous_log: count
-            .and_then(|count| count.checked_sub(1))
-            .map(log_of)
-            .filter(|path| path.exists()),
-        next_restart: due.map(|due| plan::wall_time(*due, clock::now())),
     }
 }

@@ -23,6 +23,7 @@ mod apply;
 mod child;
 mod clean;
 mod conditions;
+mod details;
 mod host;
 mod imports;
 mod launch;

@@ -16,7 +16,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Paths;
-use crate::plan::{Action, Event, Note};
+use crate::holder::proto::{HookState, StopPhase};
+use crate::plan::{Action, Event, Note, ProbeVerdict};
+use crate::pod::probe::ProbeKind;
 use crate::pod::{Diagnostic, Origin, PodUid, stored};
 
 /// The agent itself.
@@ -74,7 +76,7 @@ pub struct Description {
     pub notes: Vec<Note>,
     /// Its events, oldest first.
     pub events: Vec<EventRecord>,
-    /// Per container, in the order of the spec.
+    /// Per container: init containers and sidecars, then regular ones, in the order of the spec.
     pub containers: Vec<ContainerDetail>,
     /// Directory of the holder; absent when the pod has none.
     pub holder: Option<PathBuf>,
@@ -93,6 +95,43 @@ pub struct ContainerDetail {
     pub previous_log: Option<PathBuf>,
     /// When a waiting restart is due.
     pub next_restart: Option<jiff::Timestamp>,
+    /// Why the last instance ended, which is why there is a newer one.
+    #[serde(default)]
+    pub last_exit: Option<String>,
+    /// Of the newest instance (P-90).
+    #[serde(default)]
+    pub post_start: HookState,
+    /// Of the newest instance (P-77).
+    #[serde(default)]
+    pub pre_stop: HookState,
+    /// Set while it is on its way out.
+    #[serde(default)]
+    pub stopping: Option<Stopping>,
+    /// What the probes of the running instance have found so far.
+    #[serde(default)]
+    pub probes: Vec<ProbeDetail>,
+}
+
+/// A container on its way out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Why.
+    pub reason: String,
+    /// How far.
+    pub phase: StopPhase,
+    /// When SIGKILL is due.
+    pub kill_at: jiff::Timestamp,
+}
+
+/// The verdict of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeDetail {
+    /// Which.
+    pub kind: ProbeKind,
+    /// After thresholds.
+    pub verdict: ProbeVerdict,
+    /// Of the run that settled it.
+    pub output: String,
 }
 
 /// An event with its count.

@@ -1,5 +1,10 @@
 //! `vetch describe pod NAME`: everything about one pod, in the layout of kubectl.
 
+mod containers;
+mod page;
+mod probes;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::process::ExitCode;

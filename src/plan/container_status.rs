@@ -93,7 +93,7 @@ struct Subject<'a> {
 impl<'a> Subject<'a> {
     fn stand(&self) -> Stand {
         if let Some(live) = &self.past.current {
-            return if self.is_started(live) {
+            return if live.started {
                 Stand::Started
             } else {
                 Stand::Starting
@@ -131,7 +131,7 @@ impl<'a> Subject<'a> {
         let base = ContainerStatus {
             name: self.container.name.clone(),
             ready: self.is_ready(shown),
-            started: Some(matches!(shown, Shown::Running(live) if self.is_started(live))),
+            started: Some(matches!(shown, Shown::Running(live) if live.started)),
             state: Some(state),
             last_state: last_state.map(terminated),
             ..ContainerStatus::default()
@@ -161,7 +161,6 @@ impl<'a> Subject<'a> {
                 last.exit.reason == LOST_REASON
                     || post_start_error(last).is_some()
                     || self.has_to_run_anew(last)
-                    || self.memory.restarting.is_some()
             }
         };
         if waits {
@@ -171,16 +170,13 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// P-135, R-21.
+    /// P-135.
     fn is_ready(&self, shown: Shown<'_>) -> bool {
-        let is_probed = self.container.readiness_probe.is_some();
         match (self.role, shown) {
             (Role::Init, Shown::Terminated(ended)) => ended.exit.code == 0,
             (Role::Init, Shown::Passed) => true,
             (Role::Init, Shown::Running(_) | Shown::Waiting) => false,
-            (Role::Sidecar | Role::Regular, Shown::Running(live)) => {
-                self.is_started(live) && (live.ready || !is_probed)
-            }
+            (Role::Sidecar | Role::Regular, Shown::Running(live)) => live.ready,
             (
                 Role::Sidecar | Role::Regular,
                 Shown::Terminated(_) | Shown::Passed | Shown::Waiting,
@@ -188,17 +184,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// P-136.
-    fn is_started(&self, live: &LiveInstance) -> bool {
-        let is_probed = self.role != Role::Init && self.container.startup_probe.is_some();
-        live.started || !is_probed
-    }
-
     /// P-150…P-159.
     fn waiting(&self) -> ContainerState {
         let last = self.past.last.as_ref();
         let (reason, message) = match (self.verdict, last.and_then(post_start_error)) {
-            _ if self.memory.restarting.is_some() => (RESTARTING_ALL.to_owned(), None),
             (Some(Verdict::Wait(wait)), _) => (wait.reason.clone(), wait.message.clone()),
             (Some(Verdict::Start { .. } | Verdict::Creating), Some(message)) => {
                 ("PostStartHookError".to_owned(), Some(message.to_owned()))
@@ -213,7 +202,10 @@ impl<'a> Subject<'a> {
                 )
                 | None,
                 _,
-            ) => (default_reason(&self.view.pod.pod).to_owned(), None),
+            ) => (
+                container::default_reason(&self.view.pod.pod).to_owned(),
+                None,
+            ),
         };
         ContainerState {
             waiting: Some(ContainerStateWaiting {
@@ -222,15 +214,6 @@ impl<'a> Subject<'a> {
             }),
             ..ContainerState::default()
         }
-    }
-}
-
-/// P-131.
-fn default_reason(pod: &Pod) -> &'static str {
-    if lifecycle::members(pod).any(|(role, _)| role != Role::Regular) {
-        "PodInitializing"
-    } else {
-        "ContainerCreating"
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `backoff` | how long? |
 //! | `stop` | how is a container asked to end, and after which others? |
 //! | `status`, `phase`, `container_status`, `conditions`, `qos` | what does an API server show? |
-//! | `events`, `notes` | what do people read? |
+//! | `events`, `notes`, `why` | what do people read? |
 //! | `observed`, `action` | what is given, what is asked for |
 //! | `history`, `outcome` | memory between passes, and the plan as it grows |
 
@@ -54,6 +54,7 @@ pub mod stop;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod why;
 
 pub use crate::config::ShutdownTurn;
 use crate::pod::PodUid;
@@ -70,6 +71,7 @@ pub use observed::{
 };
 pub use qos::{QosClass, pod_cgroup, qos_class};
 pub use tally::Tally;
+pub use why::last_exit;
 
 /// The outcome of one pass.
 #[derive(Debug, Clone, PartialEq)]
