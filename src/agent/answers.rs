@@ -5,13 +5,18 @@ use std::convert::Infallible;
 use async_channel::Receiver;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::conditions::About;
 use super::details::details;
 use super::state::Shared;
 use crate::api::server::Backend;
-use crate::api::types::{AgentStatus, Description, EventRecord, PlanView};
+use crate::api::types::{AgentStatus, Description, Draining, EventRecord, PlanView};
 use crate::plan;
 use crate::pod::PodUid;
 use crate::sys::clock;
+
+/// N-29.
+const DRAINING: &str =
+    "the node is shutting down: pods end, and none starts until the agent is started anew";
 
 /// The agent, for its API.
 pub struct Answers(pub Shared);
@@ -27,6 +32,9 @@ impl Backend for Answers {
             pod_manifest_path: agent.config.pod_manifest_path.clone(),
             ready: agent.has_delivered,
             stopping: agent.wishes.stop,
+            draining: agent.wishes.drain.is_some(),
+            labels: agent.rules.labels.clone(),
+            allocatable: Some(agent.rules.allocatable),
             generation: agent.generation,
             files: agent.snapshot.files.clone(),
             conditions: agent.shown.conditions.clone(),
@@ -95,5 +103,16 @@ impl Backend for Answers {
         agent.wishes.stop = true;
         agent.rise();
         agent.look_again();
+    }
+
+    fn drain(&self) -> Draining {
+        let mut agent = self.0.borrow_mut();
+        agent.wishes.drain.get_or_insert(clock::now().boot_ms);
+        agent.conditions.set(About::Shutdown, DRAINING.to_owned());
+        agent.rise();
+        agent.look_again();
+        Draining {
+            turns: agent.rules.shutdown.clone(),
+        }
     }
 }

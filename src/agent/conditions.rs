@@ -9,6 +9,8 @@ use super::log::Log;
 /// What a condition is about; one text each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
+    /// N-29: the node goes down.
+    Shutdown,
     /// Records of pods cannot be written.
     Records,
     /// Records cannot be synced.

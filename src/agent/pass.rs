@@ -211,10 +211,10 @@ impl Agent {
             start_problems: self.start_problems.clone(),
             sandbox_problems: self.sandbox_problems.clone(),
             probes: self.probes.findings(),
-            halt: if self.wishes.stop {
-                Halt::AgentStop
-            } else {
-                Halt::No
+            halt: match self.wishes.drain {
+                _ if self.wishes.stop => Halt::AgentStop,
+                Some(since_boot_ms) => Halt::NodeShutdown { since_boot_ms },
+                None => Halt::No,
             },
             sources_ready: self.has_delivered,
         }

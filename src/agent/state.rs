@@ -37,6 +37,8 @@ pub struct Wishes {
     pub rescan: bool,
     /// End every pod, then the agent.
     pub stop: bool,
+    /// End every pod, turn by turn, and start none (N-26): since when, CLOCK_BOOTTIME ms.
+    pub drain: Option<u64>,
     /// End the agent; pods stay (P-87).
     pub leave: bool,
 }

@@ -18,7 +18,7 @@ use smol_hyper::rt::FuturesIo;
 
 use super::address::Address;
 use super::server::LONG_POLL;
-use super::types::{AgentStatus, Changes, Description, EventRecord, PlanView};
+use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
 use crate::config::Paths;
 use crate::pod::{PodUid, stored};
 
@@ -130,6 +130,11 @@ impl Client {
     /// Makes the agent end every pod and then itself; returns at once.
     pub fn stop(&self) -> Result<(), ClientError> {
         self.call(Method::POST, "/v1/stop", DEADLINE).map(drop)
+    }
+    /// Makes the agent end every pod, turn by turn, and start none from now on; returns at once.
+    pub fn drain(&self) -> Result<Draining, ClientError> {
+        let path = "/v1/drain";
+        decode(path, &self.call(Method::POST, path, DEADLINE)?)
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {

@@ -21,7 +21,7 @@ use smol::{Async, LocalExecutor, Timer};
 use smol_hyper::rt::FuturesIo;
 
 use super::address::Address;
-use super::types::{AgentStatus, Changes, Description, EventRecord, PlanView};
+use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
 use crate::pod::PodUid;
 
 /// Connections served at once; more wait in the kernel's backlog.
@@ -51,6 +51,8 @@ pub trait Backend {
     fn changed(&self) -> Receiver<Infallible>;
     /// End every pod, then the agent.
     fn stop(&self);
+    /// End every pod, turn by turn, and start none from now on.
+    fn drain(&self) -> Draining;
 }
 
 /// Why the agent could not listen.
@@ -172,6 +174,7 @@ async fn answer<B: Backend>(request: &Request<Incoming>, backend: &B) -> Answer 
             backend.stop();
             empty(StatusCode::ACCEPTED)
         }
+        (&Method::POST, "/v1/drain") => json(&backend.drain()),
         (&Method::GET, _) => path
             .strip_prefix("/v1/describe/")
             .map_or_else(|| no_such(path), |uid| describe(uid, backend)),

@@ -1,6 +1,7 @@
 //! Both halves against each other over a real socket, with a hand-written agent behind.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::rc::Rc;
 
@@ -10,9 +11,14 @@ use smol::LocalExecutor;
 
 use super::client::{Client, ClientError};
 use super::server::{self, Backend, ListenError};
-use super::types::{AgentStatus, Description, EventRecord, PlanView};
-use crate::config::Paths;
+use super::types::{AgentStatus, Description, Draining, EventRecord, PlanView};
+use crate::config::{Paths, ShutdownTurn};
 use crate::pod::PodUid;
+
+const TURNS: [ShutdownTurn; 1] = [ShutdownTurn {
+    priority: 7,
+    grace_ms: u64::MAX,
+}];
 
 struct Fake {
     paths: Paths,
@@ -38,6 +44,9 @@ impl Backend for Fake {
             pod_manifest_path: "/m".into(),
             ready: true,
             stopping: false,
+            draining: false,
+            labels: BTreeMap::new(),
+            allocatable: None,
             generation: self.generation.get(),
             files: Vec::new(),
             conditions: vec!["odd".into()],
@@ -72,6 +81,11 @@ impl Backend for Fake {
         self.bump();
         // Full: it is known already.
         let _ = self.done.try_send(());
+    }
+    fn drain(&self) -> Draining {
+        Draining {
+            turns: TURNS.into(),
+        }
     }
 }
 
@@ -124,6 +138,7 @@ fn answers_arrive_as_typed_values() {
         assert_eq!(client.status().unwrap().conditions, ["odd"]);
         assert_eq!(client.plan().unwrap().wake_in_ms, Some(7));
         assert!(client.events().unwrap().is_empty());
+        assert_eq!(client.drain().unwrap().turns, TURNS);
         let pods = client.pods().unwrap();
         assert_eq!(pods[0].metadata.name.as_deref(), Some("web-box"));
     });

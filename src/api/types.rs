@@ -9,7 +9,9 @@
 //! | `GET /v1/plan` | [`PlanView`] |
 //! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is not N, or after 30 s |
 //! | `POST /v1/stop` | 202; ends every pod with its grace, then the agent |
+//! | `POST /v1/drain` | [`Draining`]; ends every pod, turn by turn, and starts none from now on |
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -17,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Paths;
 use crate::holder::proto::{HookState, StopPhase};
-use crate::plan::{Action, Event, Note, ProbeVerdict};
+use crate::plan::{Action, Allocatable, Event, Note, ProbeVerdict, ShutdownTurn};
 use crate::pod::probe::ProbeKind;
 use crate::pod::{Diagnostic, Origin, PodUid, stored};
 
@@ -38,12 +40,28 @@ pub struct AgentStatus {
     pub ready: bool,
     /// Ending all pods.
     pub stopping: bool,
+    /// The node goes down: pods end, and none starts.
+    #[serde(default)]
+    pub draining: bool,
+    /// Labels of the node.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What the node has for pods.
+    #[serde(default)]
+    pub allocatable: Option<Allocatable>,
     /// Rises with each change of anything a client can see.
     pub generation: u64,
     /// Each manifest file, with its problems.
     pub files: Vec<FileStatus>,
     /// Node-level conditions worth a person's attention (missing controllers, log trouble, directory missing …).
     pub conditions: Vec<String>,
+}
+
+/// The agent ends its pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draining {
+    /// In this order (N-26).
+    pub turns: Vec<ShutdownTurn>,
 }
 
 /// One manifest file.

@@ -7,11 +7,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::holders::{self, Found};
 use super::{CliError, output};
-use crate::config::Paths;
+use crate::config::{Paths, ShutdownTurn};
 use crate::holder::cgroup::Cgroups;
 use crate::holder::client::{ClientError, HolderConnection};
 use crate::holder::proto::{FromHolder, HolderState, Reply, Request, ToHolder};
+use crate::plan::shutdown::{self, Leaver};
 use crate::plan::stop;
+use crate::pod::StaticPod;
 use crate::sys::{clock, remove};
 
 /// Time that is given beyond the grace of the slowest pod: killing and unmounting.
@@ -35,60 +37,132 @@ pub enum Grace {
     Shortest,
 }
 
-/// A holder that is being ended.
-struct Ending {
-    found: Found,
-    connection: HolderConnection,
-    /// Containers that were asked to stop.
-    asked: BTreeSet<String>,
+/// Ends every pod of the run directory at once, see [`end`].
+pub fn end_all(paths: &Paths, grace: Grace) -> Result<(), CliError> {
+    let course = Course {
+        turns: &[],
+        grace,
+        tell: |_| {},
+    };
+    end(paths, &course)
+}
+
+/// Ends every pod of the run directory, the least important first (N-26), and says when each is gone; see [`end`].
+pub fn end_in_turns(paths: &Paths, turns: &[ShutdownTurn]) -> Result<(), CliError> {
+    let course = Course {
+        turns,
+        grace: Grace::Recorded,
+        tell: |name| output::say(&format!("{name} has ended")),
+    };
+    end(paths, &course)
+}
+
+/// In which order pods end, how fast, and what to do when one is gone.
+struct Course<'a> {
+    turns: &'a [ShutdownTurn],
+    grace: Grace,
+    tell: fn(&str),
+}
+
+impl Course<'_> {
+    fn grace_ms(&self, pod: &StaticPod) -> u64 {
+        match self.grace {
+            Grace::Recorded => shutdown::grace_ms(self.turns, pod),
+            Grace::Shortest => 0,
+        }
+    }
 }
 
 /// Ends every pod of the run directory and returns when the last holder is gone. One that cannot be ended does not keep
 /// the others; somebody else may be ending them at the same time.
-pub fn end_all(paths: &Paths, grace: Grace) -> Result<(), CliError> {
+fn end(paths: &Paths, course: &Course<'_>) -> Result<(), CliError> {
     let found = holders::scan(paths);
-    let longest = found.iter().map(|f| f.record.pod.grace_s()).max();
-    let limit_ms = u64::from(longest.unwrap_or(0)) * 1000;
-    let margin_ms = u64::try_from(MARGIN.as_millis()).unwrap_or(u64::MAX);
-    let deadline = clock::now()
-        .boot_ms
-        .saturating_add(limit_ms)
-        .saturating_add(margin_ms);
+    let roots: BTreeSet<String> = found.iter().filter_map(cgroup_root).collect();
+    let leavers = found
+        .iter()
+        .map(|f| Leaver::new(course.turns, &f.record.pod));
+    let mut leavers: Vec<Leaver> = leavers.collect();
+    let started = clock::now().boot_ms;
+    let deadline = time_limit(started, &leavers);
     let mut open = Vec::new();
     let mut ends = Vec::new();
-    for holder in found {
+    for (index, holder) in found.into_iter().enumerate() {
         match HolderConnection::connect(&holder.paths) {
-            Ok(connection) => open.push(Ending {
-                found: holder,
-                connection,
-                asked: BTreeSet::new(),
-            }),
-            Err(_) => ends.push(bury(&holder, deadline)),
+            Ok(connection) => open.push(Ending::new(holder, connection, index)),
+            Err(_) => {
+                ends.push(bury(&holder, deadline));
+                leavers[index].is_gone = true;
+            }
         }
     }
     while !open.is_empty() {
-        wait(&open, deadline)?;
+        let due = shutdown::due(&leavers, clock::now().boot_ms - started);
         let mut still_open = Vec::new();
         for mut ending in open {
-            match ending.go_on(grace) {
-                Ok(true) => still_open.push(ending),
-                Ok(false) => ends.push(bury(&ending.found, deadline)),
-                Err(error) => ends.push(Err(error)),
+            let outcome = match ending.go_on(course, leavers[ending.index].is_due(due)) {
+                Ok(true) => {
+                    still_open.push(ending);
+                    continue;
+                }
+                Ok(false) => bury(&ending.found, deadline),
+                Err(error) => Err(error),
+            };
+            leavers[ending.index].is_gone = true;
+            if outcome.is_ok() {
+                (course.tell)(&ending.found.record.pod.full_name());
             }
+            ends.push(outcome);
         }
         open = still_open;
+        let next = due
+            .next_ms
+            .map_or(deadline, |ms| started.saturating_add(ms));
+        if shutdown::due(&leavers, clock::now().boot_ms - started) == due {
+            wait(&open, next.min(deadline), deadline)?;
+        }
+    }
+    if holders::scan(paths).is_empty() {
+        remove_cgroups(&roots);
     }
     ends.into_iter().collect()
 }
 
-/// Waits until a holder says something.
-fn wait(open: &[Ending], deadline: u64) -> Result<(), CliError> {
-    let left = left(deadline).ok_or_else(|| late(open.first().map(|e| &e.found)))?;
+/// CLOCK_BOOTTIME ms at which somebody who ends all of them gives up.
+pub fn time_limit(started: u64, leavers: &[Leaver]) -> u64 {
+    let margin_ms = u64::try_from(MARGIN.as_millis()).unwrap_or(u64::MAX);
+    started
+        .saturating_add(shutdown::limit_ms(leavers))
+        .saturating_add(margin_ms)
+}
+
+/// The cgroup below which the agent of this pod has all of its own: holders are in `holders/<uid>` there.
+fn cgroup_root(found: &Found) -> Option<String> {
+    let holder = &found.record.sandbox.holder_cgroup;
+    let (holders, _) = holder.rsplit_once('/')?;
+    holders.strip_suffix("/holders").map(ToOwned::to_owned)
+}
+
+/// No pod is left. A new agent makes its cgroups itself, and keeps what is in use already.
+fn remove_cgroups(roots: &BTreeSet<String>) {
+    let Ok(cgroups) = Cgroups::discover() else {
+        return;
+    };
+    for root in roots {
+        let _ = cgroups.remove(root);
+    }
+}
+
+/// Waits until a holder says something, or until a time; an error after the deadline.
+fn wait(open: &[Ending], until: u64, deadline: u64) -> Result<(), CliError> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    left(deadline).ok_or_else(|| late(open.first().map(|e| &e.found)))?;
     let mut fds: Vec<PollFd<'_>> = open
         .iter()
         .map(|ending| PollFd::new(&ending.connection, PollFlags::IN))
         .collect();
-    match poll(&mut fds, Some(&left)) {
+    match poll(&mut fds, Some(&left(until).unwrap_or_default())) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(CliError::Relay(error.into())),
     }
@@ -106,25 +180,47 @@ fn late(found: Option<&Found>) -> CliError {
     CliError::TimedOut(format!("pod {name} did not end in time"))
 }
 
+/// A holder that is being ended.
+struct Ending {
+    found: Found,
+    connection: HolderConnection,
+    /// Among the leavers.
+    index: usize,
+    /// What it said last.
+    state: Option<Box<HolderState>>,
+    /// Containers that were asked to stop.
+    asked: BTreeSet<String>,
+}
+
 impl Ending {
-    /// Takes everything that the holder has said; false when it is gone.
-    fn go_on(&mut self, grace: Grace) -> Result<bool, CliError> {
+    fn new(found: Found, connection: HolderConnection, index: usize) -> Self {
+        Self {
+            found,
+            connection,
+            index,
+            state: None,
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// Takes everything that the holder has said, and asks for what is due; false when it is gone.
+    fn go_on(&mut self, course: &Course<'_>, is_due: bool) -> Result<bool, CliError> {
         self.connection.set_nonblocking()?;
         loop {
             match self.connection.recv() {
-                Ok((FromHolder::State(state), _)) => {
-                    if !self.react(&state, grace)? {
-                        return Ok(false);
-                    }
-                }
+                Ok((FromHolder::State(state), _)) => self.state = Some(state),
                 Ok((FromHolder::Reply { id: STOP, reply }, _)) => self.hear(&reply),
                 // Refused when a container has started meanwhile: the next state says so.
                 Ok((FromHolder::Reply { .. }, _)) => {}
                 Ok((FromHolder::ExecExited { .. }, _)) => {}
-                Err(error) if error.would_block() => return Ok(true),
+                Err(error) if error.would_block() => break,
                 Err(ClientError::Closed | ClientError::Transport(_)) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
+        }
+        match self.state.take_if(|_| is_due) {
+            Some(state) => self.react(&state, course),
+            None => Ok(true),
         }
     }
 
@@ -136,12 +232,9 @@ impl Ending {
     }
 
     /// Asks what still runs to stop, and the holder to leave when nothing does.
-    fn react(&mut self, state: &HolderState, grace: Grace) -> Result<bool, CliError> {
+    fn react(&mut self, state: &HolderState, course: &Course<'_>) -> Result<bool, CliError> {
         let pod = &self.found.record.pod;
-        let grace_ms = match grace {
-            Grace::Recorded => u64::from(pod.grace_s()) * 1000,
-            Grace::Shortest => 0,
-        };
+        let grace_ms = course.grace_ms(pod);
         let orders = stop::orders(&pod.pod, &state.containers, grace_ms);
         if orders.is_empty() {
             return self.ask(SHUTDOWN, Request::Shutdown);

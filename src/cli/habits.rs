@@ -10,7 +10,7 @@ const EDIT: &str = "edit the manifest: the pod is replaced at once";
 /// Verb → advice.
 const HABITS: &[(&[&str], &str)] = &[
     (&["apply", "create", "start", "up", "play", "kube"], START),
-    (&["delete", "rm", "kill", "down", "drain"], END),
+    (&["delete", "rm", "kill", "down"], END),
     (&["edit", "patch", "replace", "restart", "rollout"], EDIT),
     (&["ps", "pods", "pod", "ls", "list"], "vetch get pods"),
     (&["events"], "vetch get events"),

@@ -8,6 +8,7 @@ mod changes;
 mod check;
 mod completion;
 mod describe;
+mod drain;
 mod duration;
 mod ending;
 mod error;
@@ -74,6 +75,7 @@ enum Command {
     Exec(exec::Args),
     Wait(wait::Args),
     Stop(stop::Args),
+    Drain(drain::Args),
     Plan(plan::Args),
     Check(check::Args),
     Image(image::ImageCommand),
@@ -123,6 +125,7 @@ fn perform(command: Command) -> Result<ExitCode, CliError> {
         Command::Exec(args) => exec::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Drain(args) => drain::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Image(args) => image::run(&args),

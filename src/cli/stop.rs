@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let paths = args.reach.paths();
     let client = Client::new(&paths);
-    match ask(&client) {
+    match persistently(|| client.stop()) {
         Ok(()) => watch(&client),
         Err(ClientError::NoAgent { .. }) => tell_of_emptiness(&paths),
         Err(error) => return Err(error.into()),
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 }
 
 /// A person may have meant another run directory.
-fn tell_of_emptiness(paths: &Paths) {
+pub fn tell_of_emptiness(paths: &Paths) {
     if holders::scan(paths).is_empty() {
         output::say(&format!(
             "vetch: nothing to stop: no agent and no pods in {}",
@@ -50,14 +50,14 @@ fn tell_of_emptiness(paths: &Paths) {
 }
 
 /// Asks again if the agent dies before it has answered: soon there is none, or a new one.
-fn ask(client: &Client) -> Result<(), ClientError> {
+pub fn persistently<T>(ask: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientError> {
     for _ in 0..ATTEMPTS {
-        match client.stop() {
+        match ask() {
             Err(ClientError::Talk { .. }) => std::thread::sleep(PAUSE),
-            outcome @ (Ok(()) | Err(_)) => return outcome,
+            outcome @ (Ok(_) | Err(_)) => return outcome,
         }
     }
-    client.stop()
+    ask()
 }
 
 /// Returns when the agent no longer answers: it is done, or dead.

@@ -16,6 +16,7 @@
 //! | `probes`, `tally` | what do probes make of a container, and which of them run? |
 //! | `deadline` | has the pod been active for too long? |
 //! | `backoff` | how long? |
+//! | `shutdown` | whose turn is it when the node goes down? |
 //! | `stop` | how is a container asked to end, and after which others? |
 //! | `status`, `phase`, `container_status`, `conditions`, `qos` | what does an API server show? |
 //! | `events`, `notes`, `why` | what do people read? |
@@ -49,6 +50,7 @@ mod restart;
 mod restart_all;
 mod run;
 mod sandbox;
+pub mod shutdown;
 mod status;
 pub mod stop;
 mod tally;

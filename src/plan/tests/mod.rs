@@ -7,6 +7,7 @@ mod fixtures;
 mod laws;
 mod lifecycle;
 mod phase;
+mod shutdown;
 mod sim;
 mod sim_apply;
 mod sim_node;
