@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use super::{CliError, Reach, check, output};
 use crate::api::client::Client;
 use crate::api::types::{AgentStatus, FileStatus};
+use crate::plan::Allocatable;
 
 /// Show the agent: its paths, its files and their problems
 #[derive(Debug, clap::Args)]
@@ -36,10 +37,11 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 }
 
 fn text(status: &AgentStatus) -> String {
-    let state = match (status.stopping, status.ready) {
-        (true, _) => "stopping",
-        (false, true) => "ready",
-        (false, false) => "has not read its manifests yet",
+    let state = match (status.stopping, status.draining, status.ready) {
+        (true, _, _) => "stopping",
+        (false, true, _) => "draining",
+        (false, false, true) => "ready",
+        (false, false, false) => "has not read its manifests yet",
     };
     let mut out = String::new();
     let mut row = |name: &str, value: &dyn std::fmt::Display| {
@@ -51,6 +53,12 @@ fn text(status: &AgentStatus) -> String {
         &format_args!("{state}, pid {}, vetch {}", status.pid, status.version),
     );
     row("Node:", &status.node_name);
+    if let Some(allocatable) = &status.allocatable {
+        row("For pods:", &for_pods(allocatable));
+    }
+    for (key, value) in &status.labels {
+        row("Label:", &format_args!("{key}={value}"));
+    }
     row("Manifests:", &status.pod_manifest_path.display());
     row("Root dir:", &status.paths.root_dir.display());
     row("Run dir:", &status.paths.run_dir.display());
@@ -62,6 +70,24 @@ fn text(status: &AgentStatus) -> String {
         let _ = writeln!(out, "Files:");
     }
     out + &status.files.iter().map(file).collect::<String>()
+}
+
+/// `cpu 4, memory 7821Mi, 110 pods`; what is unknown is left out.
+fn for_pods(allocatable: &Allocatable) -> String {
+    const MI: u64 = 1 << 20;
+    let Allocatable {
+        cpu_milli,
+        memory,
+        pods,
+    } = *allocatable;
+    let cpu = (cpu_milli < u64::MAX).then(|| match cpu_milli % 1000 {
+        0 => format!("cpu {}", cpu_milli / 1000),
+        _ => format!("cpu {cpu_milli}m"),
+    });
+    let memory = (memory < u64::MAX).then(|| format!("memory {}Mi", memory / MI));
+    let pods = Some(format!("{pods} pods"));
+    let parts: Vec<String> = [cpu, memory, pods].into_iter().flatten().collect();
+    parts.join(", ")
 }
 
 fn file(file: &FileStatus) -> String {
