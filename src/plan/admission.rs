@@ -69,8 +69,11 @@ pub(super) fn refusals(world: World<'_>, history: &History) -> Refusals {
     let mut refusals = Refusals::new();
     let observed = world.observed;
     let waiting = waiting(world, history);
-    if waiting.is_empty() || !observed.sources_ready || observed.halt != Halt::No {
+    if waiting.is_empty() || !observed.sources_ready || observed.halt == Halt::AgentStop {
         return refusals;
+    }
+    if observed.halt != Halt::No {
+        return refuse_newcomers(&waiting, history);
     }
     let mut claims = claims_of_active(world);
     for pod in waiting {
@@ -83,6 +86,21 @@ pub(super) fn refusals(world: World<'_>, history: &History) -> Refusals {
         }
     }
     refusals
+}
+
+/// S-179, N-29. A pod that has ended with the node is no newcomer.
+fn refuse_newcomers(waiting: &[&StaticPod], history: &History) -> Refusals {
+    let has_ended = |pod: &&&StaticPod| {
+        let ending = history.pods.get(&pod.uid).and_then(|memory| memory.ending);
+        ending.is_some_and(|ending| ending.cause == EndingCause::NodeShutdown)
+    };
+    let newcomers = waiting.iter().filter(|pod| !has_ended(pod));
+    newcomers
+        .map(|pod| {
+            let refusal = Refusal::new("NodeShutdown", "Node is shutting down");
+            (pod.uid.clone(), refusal)
+        })
+        .collect()
 }
 
 /// Pods that should run and have no sandbox, in the order of their right to one.

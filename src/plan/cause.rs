@@ -5,7 +5,9 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
 use super::stop::{self, StopOrder};
-use super::{Action, LiveInstance, PodHistory, StopCause, container, events, probes};
+use super::{
+    Action, EndingCause, LiveInstance, PodHistory, StopCause, container, events, probes, shutdown,
+};
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState};
 use crate::pod::lifecycle::{self, RestartPolicy};
 use crate::pod::probe;
@@ -165,13 +167,17 @@ fn spec_of<'a>(view: &PodView<'a>, record: &ContainerRecord) -> &'a Pod {
     }
 }
 
-/// P-76. A pod on its way out has the grace it was started with (D-4); one that stays has its present one.
+/// P-76. A pod on its way out has the grace it was started with (D-4), when the node goes down not more than its turn has
+/// (N-26); one that stays has its present one.
 fn grace_ms(view: &PodView<'_>, record: &ContainerRecord, cause: &StopCause) -> u64 {
     let pod = match (view.goal, view.sandbox) {
         (Goal::End(_), Some(sandbox)) => &sandbox.record.pod,
         (Goal::End(_), None) | (Goal::Run | Goal::Hold | Goal::Rest, _) => view.pod,
     };
-    let of_pod = u64::from(pod.grace_s()) * 1000;
+    let of_pod = match view.goal {
+        Goal::End(EndingCause::NodeShutdown) => shutdown::grace_ms(&view.world.rules.shutdown, pod),
+        Goal::End(_) | Goal::Run | Goal::Hold | Goal::Rest => u64::from(pod.grace_s()) * 1000,
+    };
     match cause {
         StopCause::Probe { kind, .. } => {
             let spec = lifecycle::member(&pod.pod, &record.name)

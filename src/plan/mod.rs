@@ -114,13 +114,16 @@ pub fn plan(
         rules,
         now,
         refusals: &nobody,
+        due: None,
     };
     let refusals = admission::refusals(world, history);
     let world = pass::World {
         refusals: &refusals,
+        due: shutdown::due_now(world),
         ..world
     };
     let mut out = outcome::Outcome::new(history.clone());
+    shutdown::wake(world, &mut out);
     let uids: BTreeSet<&PodUid> = desired
         .keys()
         .chain(observed.sandboxes.keys())

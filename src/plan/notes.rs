@@ -3,7 +3,7 @@
 use super::container::Verdict;
 use super::pass::{Goal, PodView};
 use super::sandbox::Obstacle;
-use super::{ContainerHistory, EndingCause, Note, PastInstance, SandboxState, StartProblem};
+use super::{ContainerHistory, EndingCause, Halt, Note, PastInstance, SandboxState, StartProblem};
 use crate::holder::proto::{Exit, InstanceState};
 
 /// Why there is no sandbox.
@@ -28,6 +28,26 @@ pub(super) fn obstacle(obstacle: Obstacle<'_>, view: &PodView<'_>) -> String {
             problem.message,
             until(view, retry_at_boot_ms)
         ),
+    }
+}
+
+/// A pod that stays as it is.
+pub(super) fn held(view: &PodView<'_>) -> &'static str {
+    match view.world.observed.halt {
+        Halt::NodeShutdown { .. } => "the node shuts down; ends when it is its turn",
+        Halt::No | Halt::AgentStop => {
+            "in no manifest; kept until every source has delivered its manifests"
+        }
+    }
+}
+
+/// Nothing of the pod is there, and nothing of it starts.
+pub(super) fn down(view: &PodView<'_>) -> &'static str {
+    match view.world.observed.halt {
+        Halt::NodeShutdown { .. } => {
+            "the node shuts down; no pod starts until the agent is started anew"
+        }
+        Halt::No | Halt::AgentStop => "ended, because all pods are ended",
     }
 }
 

@@ -3,9 +3,10 @@
 use super::admission::{Refusal, Refusals};
 use super::outcome::Outcome;
 use super::run::Verdicts;
+use super::shutdown::{Due, Leaver};
 use super::{
     Action, Desired, Ending, EndingCause, Halt, Note, Now, Observed, PodHistory, Rules, Sandbox,
-    SandboxState, absorb, deadline, events, probes, restart_all, run, sandbox, status,
+    SandboxState, absorb, deadline, events, notes, probes, restart_all, run, sandbox, status,
 };
 use crate::pod::{PodUid, StaticPod};
 
@@ -18,6 +19,8 @@ pub(super) struct World<'a> {
     pub(super) now: Now,
     /// Waiting pods that the node does not take.
     pub(super) refusals: &'a Refusals,
+    /// Whose turn it is, while the node goes down.
+    pub(super) due: Option<Due>,
 }
 
 /// One pod in the world.
@@ -52,7 +55,8 @@ impl<'a> PodView<'a> {
 pub(super) enum Goal {
     /// Its containers run, as far as policy allows.
     Run,
-    /// It stays as it is: no source wants it, but not every source has delivered yet (S-162).
+    /// It stays as it is: no source wants it, but not every source has delivered yet (S-162). Or the node goes down, and
+    /// others end first.
     Hold,
     /// It goes.
     End(EndingCause),
@@ -154,11 +158,21 @@ fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
     }
     match world.observed.halt {
         Halt::AgentStop => Goal::End(EndingCause::AgentStop),
-        Halt::NodeShutdown { .. } => Goal::End(EndingCause::NodeShutdown),
-        Halt::No if is_unwanted => Goal::Hold,
-        Halt::No if memory.finished.is_some() => Goal::Rest,
+        Halt::NodeShutdown { .. } if is_due(world, uid) => Goal::End(EndingCause::NodeShutdown),
+        Halt::No | Halt::NodeShutdown { .. } if is_unwanted => Goal::Hold,
+        Halt::No | Halt::NodeShutdown { .. } if memory.finished.is_some() => Goal::Rest,
+        Halt::NodeShutdown { .. } => Goal::Hold,
         Halt::No => Goal::Run,
     }
+}
+
+/// N-26: no turn is left for a pod that is not there, and none starts.
+fn is_due(world: World<'_>, uid: &PodUid) -> bool {
+    let Some(sandbox) = world.observed.sandboxes.get(uid) else {
+        return true;
+    };
+    let leaver = Leaver::new(&world.rules.shutdown, &sandbox.record.pod);
+    world.due.is_none_or(|due| leaver.is_due(due))
 }
 
 /// Remembers since when the pod is being ended; forgets an end of all pods that an earlier agent was told.
@@ -194,16 +208,12 @@ fn step(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts, out: &
             sandbox::wind_down(view, memory, out);
         }
         (Goal::End(_) | Goal::Rest, Some(SandboxState::Dead { .. })) => sandbox::clean(view, out),
-        (Goal::End(_), None) => out
-            .notes
-            .push(view.note("ended, because all pods are ended")),
+        (Goal::End(_), None) => out.notes.push(view.note(notes::down(view))),
         (Goal::Rest, None) => out.notes.push(view.note(finished_text(memory))),
         (Goal::Run | Goal::End(_) | Goal::Rest, Some(SandboxState::Starting)) => {
             out.notes.push(view.note("its holder is starting"));
         }
-        (Goal::Hold, None | Some(_)) => out
-            .notes
-            .push(view.note("in no manifest; kept until every source has delivered its manifests")),
+        (Goal::Hold, None | Some(_)) => out.notes.push(view.note(notes::held(view))),
     }
 }
 

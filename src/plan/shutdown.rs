@@ -1,6 +1,9 @@
 //! When which pod ends as the node goes down (N-26): turn by turn, the lowest priorities first. One way for the agent's
 //! plan and for commands that ask holders without an agent.
 
+use super::Halt;
+use super::outcome::Outcome;
+use super::pass::World;
 use crate::config::ShutdownTurn;
 use crate::pod::StaticPod;
 
@@ -76,6 +79,39 @@ pub fn due(leavers: &[Leaver], elapsed_ms: u64) -> Due {
     Due {
         turn: last,
         next_ms: None,
+    }
+}
+
+/// Whose turn it is now, while the node goes down.
+pub(super) fn due_now(world: World<'_>) -> Option<Due> {
+    let Halt::NodeShutdown { since_boot_ms } = world.observed.halt else {
+        return None;
+    };
+    let turns = &world.rules.shutdown;
+    let sandboxes = &world.observed.sandboxes;
+    // Those that have ended count too: what is due by time does not depend on who is still there.
+    let gone = world
+        .desired
+        .iter()
+        .filter(|(uid, _)| !sandboxes.contains_key(*uid));
+    let gone = gone.map(|(_, pod)| Leaver {
+        is_gone: true,
+        ..Leaver::new(turns, pod)
+    });
+    let left = sandboxes
+        .values()
+        .map(|s| Leaver::new(turns, &s.record.pod));
+    let leavers: Vec<Leaver> = gone.chain(left).collect();
+    let elapsed_ms = world.now.boot_ms.saturating_sub(since_boot_ms);
+    Some(due(&leavers, elapsed_ms))
+}
+
+/// The next turn begins by itself.
+pub(super) fn wake(world: World<'_>, out: &mut Outcome) {
+    if let Halt::NodeShutdown { since_boot_ms } = world.observed.halt
+        && let Some(next_ms) = world.due.and_then(|due| due.next_ms)
+    {
+        out.wake_at(since_boot_ms.saturating_add(next_ms));
     }
 }
 

@@ -1,9 +1,12 @@
 //! Whose turn it is when the node goes down.
 
-use super::fixtures::pod;
+use super::fixtures::{
+    at, desired, history_of, nothing, pod, pod_record, ready, rules, running, uid,
+};
 use crate::config::ShutdownTurn;
 use crate::plan::shutdown::{self, Leaver, due, grace_ms};
-use crate::pod::StaticPod;
+use crate::plan::{Action, Halt, History, Observed, Plan, Rules, Sandbox, plan};
+use crate::pod::{PodUid, StaticPod};
 
 const CRITICAL: i32 = 2_000_000_000;
 
@@ -84,4 +87,107 @@ fn turns_begin_when_those_before_are_gone_or_late() {
     assert_eq!(shutdown::limit_ms(&all), 11_000 + 3000 + 6000);
     assert_eq!(shutdown::limit_ms(&[]), 0);
     assert_eq!(due(&[], 0).next_ms, None);
+}
+
+fn named(name: &str, priority: Option<i32>) -> StaticPod {
+    let mut pod = important(priority, 30);
+    pod.uid = uid(name);
+    pod.pod.metadata.name = Some(name.to_owned());
+    pod
+}
+
+/// Two turns of 20 s and 10 s, begun at 1 s.
+fn going_down(wanted: &[&StaticPod], seen: &[&StaticPod]) -> (Rules, Observed) {
+    let rules = Rules {
+        shutdown: turns(&[(0, 20_000), (CRITICAL, 10_000)]),
+        ..rules()
+    };
+    let mut observed = Observed {
+        halt: Halt::NodeShutdown {
+            since_boot_ms: 1000,
+        },
+        ..nothing()
+    };
+    assert!(seen.len() <= wanted.len());
+    for pod in seen {
+        let sandbox = Sandbox {
+            record: pod_record(pod, 0),
+            state: ready(vec![running("c", 0, 0)]),
+        };
+        observed.sandboxes.insert(pod.uid.clone(), sandbox);
+    }
+    (rules, observed)
+}
+
+fn stops(plan: &Plan) -> Vec<(&PodUid, u64)> {
+    let mut stops = Vec::new();
+    for action in &plan.actions {
+        if let Action::StopContainer { uid, grace_ms, .. } = action {
+            stops.push((uid, *grace_ms));
+        }
+    }
+    stops
+}
+
+fn reason(plan: &Plan, pod: &StaticPod) -> Option<String> {
+    plan.pods[&pod.uid].status.as_ref().unwrap().reason.clone()
+}
+
+/// N-26: the important one stays until the other is gone, or its time is over.
+#[test]
+fn pods_end_in_turns() {
+    let (web, base) = (named("web", None), named("base", Some(CRITICAL)));
+    let both = [&web, &base];
+    let (rules, observed) = going_down(&both, &both);
+    let at_ms = |boot_ms, observed: &Observed, history: &History| {
+        plan(&desired(&both), observed, history, &rules, at(boot_ms))
+    };
+    let first = at_ms(1000, &observed, &History::default());
+    assert_eq!(stops(&first), [(&web.uid, 20_000)]);
+    assert_eq!(first.wake_at_boot_ms, Some(1000 + 21_000));
+    let late = at_ms(22_000, &observed, &first.history);
+    assert!(stops(&late).contains(&(&base.uid, 10_000)));
+
+    let (_, only_base) = going_down(&both, &[&base]);
+    let second = at_ms(3000, &only_base, &first.history);
+    assert_eq!(stops(&second), [(&base.uid, 10_000)]);
+    assert_eq!(reason(&second, &web).as_deref(), Some("Terminated"));
+    let (_, nobody) = going_down(&both, &[]);
+    let last = at_ms(4000, &nobody, &second.history);
+    assert_eq!(last.actions, []);
+    assert_eq!(last.wake_at_boot_ms, None);
+    for pod in both {
+        assert_eq!(reason(&last, pod).as_deref(), Some("Terminated"));
+        assert_eq!(last.history.pods[&pod.uid].finished, None);
+    }
+
+    let anew = plan(&desired(&both), &nothing(), &last.history, &rules, at(5000));
+    assert_eq!(anew.actions.len(), 2, "both start: {:?}", anew.actions);
+    assert_eq!(reason(&anew, &web), None);
+}
+
+/// N-29: no pod starts, and no container of one that waits for its turn.
+#[test]
+fn nothing_starts_while_the_node_goes_down() {
+    let (web, base, new) = (
+        named("web", None),
+        named("base", Some(CRITICAL)),
+        named("new", None),
+    );
+    let all = [&web, &base, &new];
+    let (rules, mut observed) = going_down(&all, &[&web, &base]);
+    let history = history_of(
+        &[&web, &base],
+        &[(500, {
+            Observed {
+                halt: Halt::No,
+                ..observed.clone()
+            }
+        })],
+    );
+    let base_state = &mut observed.sandboxes.get_mut(&base.uid).unwrap().state;
+    *base_state = ready(Vec::new());
+    let plan = plan(&desired(&all), &observed, &history, &rules, at(1000));
+    assert_eq!(stops(&plan).len(), plan.actions.len(), "{:?}", plan.actions);
+    assert_eq!(reason(&plan, &new).as_deref(), Some("NodeShutdown"));
 }
