@@ -95,9 +95,11 @@ fn limit_capabilities(wanted: CapabilitySet, uid: u32) -> io::Result<()> {
         if wanted.contains(capability) {
             continue;
         }
-        // Unknown to the kernel: an error, and nothing to drop.
-        if rustix::thread::capability_is_in_bounding_set(capability).unwrap_or(false) {
-            rustix::thread::remove_capability_from_bounding_set(capability)?;
+        match rustix::thread::capability_is_in_bounding_set(capability) {
+            Ok(true) => rustix::thread::remove_capability_from_bounding_set(capability)?,
+            Ok(false) => {}
+            // Unknown to the kernel, as are all that follow.
+            Err(_) => break,
         }
     }
     let held = if uid == 0 {

@@ -121,7 +121,7 @@ pub enum HookState {
     Running,
     /// It succeeded.
     Done,
-    /// It failed, or was given up at the end of the grace.
+    /// It failed, or was given up: at the end of the grace, by a stop (postStart), or because the container ended.
     Failed {
         /// For people, with the last of its output.
         message: String,

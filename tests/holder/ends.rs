@@ -112,6 +112,67 @@ fn the_termination_message_is_read_and_falls_back_to_the_log() {
     assert!(message.contains("last words"), "{message:?}");
 }
 
+/// P-172: 80 lines, 2048 bytes, both streams, and only of what failed.
+#[test]
+fn the_log_speaks_for_a_container_that_failed() {
+    if !can_run() {
+        return;
+    }
+    let numbers: String = (21..=100).map(|n| format!("{n}\n")).collect();
+    let line = "0123456789".repeat(6);
+    let lines = format!("{line}\n").repeat(60);
+    let both = "for i in $(seq 1 30); do echo o$i; echo e$i >&2; done; exit 1";
+    for (script, message) in [
+        ("seq 1 100; exit 1".to_owned(), Some(numbers.as_str())),
+        (
+            format!("yes {line} | head -n 60; exit 1"),
+            Some(&lines[lines.len() - 2048..]),
+        ),
+        ("echo fine".to_owned(), None),
+        ("exit 1".to_owned(), None),
+        (both.to_owned(), Some("e30")),
+        (
+            "echo log; echo -n file > /dev/termination-log; exit 1".to_owned(),
+            Some("file"),
+        ),
+    ] {
+        let mut sandbox = Sandbox::start(&shell(&script));
+        sandbox.adjust = |request| request.termination_message_from_logs = true;
+        let id = sandbox.run("c");
+        let got = sandbox.exit(&id).message;
+        if message == Some("e30") {
+            let got = got.unwrap();
+            let mut words: Vec<&str> = got.lines().collect();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), 60, "{got}");
+        } else {
+            assert_eq!(got.as_deref(), message, "{script}");
+        }
+    }
+}
+
+/// P-173.
+#[test]
+fn a_termination_message_that_cannot_be_read_is_told() {
+    if !can_run() {
+        return;
+    }
+    let script = "until test -e /tmp/go; do sleep 0.02; done; echo log; exit 1";
+    let mut sandbox = Sandbox::start(&shell(script));
+    sandbox.adjust = |request| request.termination_message_from_logs = true;
+    let id = sandbox.run("c");
+    let file = sandbox.dir.path().join(format!("message-{id}"));
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert_eq!(sandbox.exec(&id, &["touch", "/tmp/go"]).0, 0);
+    let message = sandbox.exit(&id).message.unwrap();
+    assert!(
+        message.starts_with("read the termination message: "),
+        "{message}"
+    );
+}
+
 #[test]
 fn want_of_memory_is_told() {
     if !can_run() {
