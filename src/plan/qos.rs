@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::pod::StaticPod;
+use crate::pod::{StaticPod, quantity};
 
 /// How much of its use a pod has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,40 +93,6 @@ fn class_of(resources: Option<&ResourceRequirements>) -> QosClass {
 }
 
 /// A quantity in billionths, so that `0.5` and `500m` are equal; none for zero and for what is no quantity.
-fn non_zero(quantity: &Quantity) -> Option<i128> {
-    let text = quantity.0.trim();
-    let digits = text
-        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let nanos: i128 = format!("{whole}{fraction:0<9.9}").parse().ok()?;
-    let value = nanos.checked_mul(multiplier(suffix)?)? / 1_000_000_000;
-    (value != 0).then_some(value)
-}
-
-/// What a suffix stands for, in billionths.
-fn multiplier(suffix: &str) -> Option<i128> {
-    const ONE: i128 = 1_000_000_000;
-    let decimal = |power: u32| 10_i128.checked_pow(power)?.checked_mul(ONE);
-    let binary = |power: u32| 1024_i128.checked_pow(power)?.checked_mul(ONE);
-    match suffix {
-        "n" => Some(1),
-        "u" => Some(1000),
-        "m" => Some(1_000_000),
-        "" => Some(ONE),
-        "k" => decimal(3),
-        "M" => decimal(6),
-        "G" => decimal(9),
-        "T" => decimal(12),
-        "P" => decimal(15),
-        "E" => decimal(18),
-        "Ki" => binary(1),
-        "Mi" => binary(2),
-        "Gi" => binary(3),
-        "Ti" => binary(4),
-        "Pi" => binary(5),
-        "Ei" => binary(6),
-        exponent => decimal(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-    }
+fn non_zero(Quantity(text): &Quantity) -> Option<i128> {
+    quantity::nanos(text.trim()).filter(|nanos| *nanos != 0)
 }

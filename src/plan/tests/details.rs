@@ -236,6 +236,34 @@ fn qos_classes_and_cgroups() {
     }
 }
 
+/// Init containers and sidecars count as the others do.
+#[test]
+fn one_init_container_changes_the_qos_class() {
+    let all = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
+    for (regular, init, class) in [
+        (json!({}), json!({}), QosClass::BestEffort),
+        (
+            json!({}),
+            json!({"requests": {"cpu": "1m"}}),
+            QosClass::Burstable,
+        ),
+        (json!({}), all.clone(), QosClass::Burstable),
+        (all.clone(), json!({}), QosClass::Burstable),
+        (all.clone(), all, QosClass::Guaranteed),
+    ] {
+        for policy in [None, Some("Always")] {
+            let mut p = pod("u1", "Always", &["a", "i"]);
+            let spec = p.pod.spec.as_mut().unwrap();
+            let mut last = spec.containers.pop().unwrap();
+            last.resources = Some(serde_json::from_value(init.clone()).unwrap());
+            last.restart_policy = policy.map(str::to_owned);
+            spec.init_containers = Some(vec![last]);
+            spec.containers[0].resources = Some(serde_json::from_value(regular.clone()).unwrap());
+            assert_eq!(qos_class(&p.pod), class, "{regular} {init} {policy:?}");
+        }
+    }
+}
+
 #[test]
 fn small_texts() {
     for (ms, text) in [

@@ -166,7 +166,11 @@ fn matches(value: &serde_json::Value, node: &Node) -> bool {
             Some(Plain::Float(value)) => number.as_f64() == Some(value),
             Some(Plain::Null | Plain::Bool(_) | Plain::Text) | None => false,
         },
-        Json::String(text) => node.text() == Some(text) && plain.is_none_or(|p| p == Plain::Text),
+        Json::String(text) => {
+            // `0_` is a number to Kubernetes, and left without quotes by serde_yaml.
+            let is_text = |plain| plain == Plain::Text || text.contains('_');
+            node.text() == Some(text) && plain.is_none_or(is_text)
+        }
         Json::Array(items) => {
             items.len() == node.items().len()
                 && items.iter().zip(node.items()).all(|(v, n)| matches(v, n))
