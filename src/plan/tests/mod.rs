@@ -2,13 +2,20 @@
 
 mod admission;
 mod changes;
+mod deadline;
 mod details;
 mod fixtures;
+mod hooks;
+mod init;
 mod laws;
 mod lifecycle;
 mod phase;
+mod probes;
+mod rules;
 mod shutdown;
+mod sidecars;
 mod sim;
 mod sim_apply;
 mod sim_node;
 mod stop;
+mod story;
