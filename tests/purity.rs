@@ -138,7 +138,9 @@ fn only_holders_fork_and_nobody_shares_state() {
         let file = file.strip_prefix(&root).unwrap();
         let may_fork = file.starts_with("holder") || file == Path::new("sys/process.rs");
         for word in ["process::fork(", "libc::fork", "Arc<", "Mutex<", "RwLock<"] {
-            if text.contains(word) && !(may_fork && word.contains("fork")) {
+            // rustls wants its traits implemented with them.
+            let may_share = word == "Arc<" && file == Path::new("probe/tls.rs");
+            if text.contains(word) && !(may_fork && word.contains("fork")) && !may_share {
                 found.push(format!("{}: {word}", file.display()));
             }
         }

@@ -1,6 +1,7 @@
 //! A GET with its redirects (R-30…R-34).
 
 use std::cell::Cell;
+use std::io;
 
 use futures_lite::{FutureExt, future};
 use http_body_util::{BodyExt, Empty};
@@ -14,6 +15,7 @@ use super::Network;
 use super::dial::{self, Connection, DialError};
 use super::request;
 pub use super::request::Agent;
+use super::tls::{self, Stream};
 use super::url::Url;
 use crate::pod::probe::HttpGet;
 
@@ -48,6 +50,12 @@ pub enum ExchangeError {
     /// No connection.
     #[error(transparent)]
     Dial(#[from] DialError),
+    /// No TLS.
+    #[error("tls")]
+    Tls(#[source] io::Error),
+    /// No TLS, but HTTP.
+    #[error("http: server gave HTTP response to HTTPS client")]
+    Plain,
     /// Not HTTP.
     #[error("malformed HTTP response \"{}\"", .0.escape_ascii())]
     Malformed(Vec<u8>),
@@ -74,7 +82,8 @@ pub enum ExchangeError {
 impl GetError {
     /// The server answered to TLS without it.
     pub fn is_plain_answer(&self) -> bool {
-        false
+        let plain = |source: &ExchangeError| matches!(source, ExchangeError::Plain);
+        matches!(self, Self::Get { source, .. } if plain(source))
     }
 }
 
@@ -120,12 +129,18 @@ async fn exchange(
 ) -> Result<(StatusCode, Option<String>), ExchangeError> {
     stage.set("while awaiting headers");
     let connection = dial::dial(network, &url.host, url.port).await?;
+    let stream = if url.tls {
+        let secured = tls::handshake(&connection, &url.host).await;
+        secured.map_err(|error| no_tls(error, &connection))?
+    } else {
+        Stream::Plain(&connection)
+    };
     let broken = |error| explain(error, &connection);
     let (mut sender, driver) = http1::Builder::new()
         .title_case_headers(true)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
-        .handshake(FuturesIo::new(&connection))
+        .handshake(FuturesIo::new(stream))
         .await
         .map_err(broken)?;
     let asked = async {
@@ -168,9 +183,19 @@ async fn drain(mut body: Incoming) -> Result<(), ExchangeError> {
 
 fn is_end(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error);
-    let cause = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
     error.is_incomplete_message()
-        || cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::UnexpectedEof)
+        || cause.is_some_and(|cause| cause.kind() == io::ErrorKind::UnexpectedEof)
+}
+
+fn no_tls(error: io::Error, connection: &Connection) -> ExchangeError {
+    if connection.first_words().starts_with(b"HTTP/") {
+        ExchangeError::Plain
+    } else if error.kind() == io::ErrorKind::UnexpectedEof {
+        ExchangeError::Closed
+    } else {
+        ExchangeError::Tls(error)
+    }
 }
 
 fn explain(error: hyper::Error, connection: &Connection) -> ExchangeError {

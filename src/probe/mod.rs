@@ -3,10 +3,13 @@
 
 mod dial;
 mod exec;
+mod grpc;
+mod health;
 mod http;
 mod request;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod url;
 
 use std::cell::Cell;
@@ -67,7 +70,7 @@ pub async fn run(check: &Check, target: &Target, timeout: Duration) -> Outcome {
             let (network, host) = place(host.as_deref(), target.network);
             tcp_socket(network, host, *port, timeout).await
         }
-        Check::Grpc { .. } => Outcome::Errored("grpc probes are not supported yet".to_owned()),
+        Check::Grpc { port, service } => grpc::run(target.network, *port, service, timeout).await,
         Check::Broken { why } => Outcome::Errored(why.clone()),
     }
 }

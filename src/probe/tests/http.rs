@@ -123,7 +123,7 @@ fn a_refused_connection_says_so() {
 }
 
 /// Bound and never listened to, so nobody else gets it while the test runs.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -1,7 +1,9 @@
 //! Checks against real servers on loopback.
 
 mod exec;
+mod grpc;
 mod http;
+mod https;
 mod request;
 mod server;
 mod tcp;

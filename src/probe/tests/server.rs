@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What a server does with a connection after the request's head has come.
 pub type Script = dyn Fn(&mut TcpStream) -> std::io::Result<()> + Send;
 
+/// What a server does with a connection from its begin, and where it tells what was asked.
+pub type RawScript = dyn Fn(&mut TcpStream, &Sender<String>) -> std::io::Result<()> + Send;
+
 /// Ends with its listener: the thread lives as long as the test program.
 pub struct Server {
     pub address: SocketAddr,
@@ -20,6 +23,14 @@ pub struct Server {
 
 impl Server {
     pub fn start(bind: &str, script: Box<Script>) -> Self {
+        let after_head = move |stream: &mut TcpStream, seen: &Sender<String>| {
+            let _ = seen.send(read_head(stream)?);
+            script(stream)
+        };
+        Self::raw(bind, Box::new(after_head))
+    }
+
+    pub fn raw(bind: &str, script: Box<RawScript>) -> Self {
         let listener = TcpListener::bind(bind).unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, requests) = channel();
@@ -29,12 +40,8 @@ impl Server {
                     let mut stream = stream.unwrap();
                     stream.set_read_timeout(Some(PATIENCE)).unwrap();
                     stream.set_write_timeout(Some(PATIENCE)).unwrap();
-                    let Ok(head) = read_head(&mut stream) else {
-                        continue;
-                    };
                     // A client that goes away in between is what some tests are about.
-                    let _ = seen.send(head);
-                    let _ = script(&mut stream);
+                    let _ = script(&mut stream, &seen);
                 }
             })
             .unwrap();
@@ -60,7 +67,7 @@ impl Server {
     }
 }
 
-fn read_head(stream: &mut TcpStream) -> std::io::Result<String> {
+pub fn read_head(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
