@@ -15,7 +15,7 @@ use super::*;
 const CERTIFICATE: &[u8] = include_bytes!("expired.cert.der");
 const KEY: &[u8] = include_bytes!("expired.key.der");
 
-fn config(version: &'static SupportedProtocolVersion) -> Arc<ServerConfig> {
+fn config(version: &'static SupportedProtocolVersion) -> ServerConfig {
     let provider = rustls::crypto::ring::default_provider();
     let config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[version])
@@ -25,12 +25,12 @@ fn config(version: &'static SupportedProtocolVersion) -> Arc<ServerConfig> {
             vec![CertificateDer::from(CERTIFICATE)],
             PrivateKeyDer::try_from(KEY).unwrap(),
         );
-    Arc::new(config.unwrap())
+    config.unwrap()
 }
 
 /// Answers over TLS; `requests` gets the server name that was asked for, or `-`, and the request.
 fn secure(bind: &str, version: &'static SupportedProtocolVersion, answer: &'static str) -> Server {
-    let config = config(version);
+    let config = Arc::new(config(version));
     Server::raw(
         bind,
         Box::new(move |stream, seen| {
