@@ -13,6 +13,7 @@ mod hooks;
 mod lifecycle;
 mod manners;
 mod pod;
+mod probes;
 mod stops;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
