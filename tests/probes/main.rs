@@ -5,6 +5,7 @@ mod burden;
 mod handlers;
 mod hooks;
 mod restart;
+mod servers;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;

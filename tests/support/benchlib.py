@@ -1,5 +1,6 @@
 """What tests/bench needs: a private agent, a private podman, a beacon that containers connect to, /proc readers."""
 
+import asyncio
 import collections
 import contextlib
 import hashlib
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 
 IMAGE = "localhost/bench:1"
@@ -58,11 +60,20 @@ def usage(pids):
     return Usage(written, switches)
 
 
+def cpu_s(pids):
+    """CPU seconds of these processes and of the children that they have reaped."""
+    ticks = 0
+    for pid in pids:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def busybox_rootfs(directory):
     """A root file system with busybox and the applets that SCRIPT needs."""
     (directory / "bin").mkdir(parents=True)
     shutil.copy(BUSYBOX, directory / "bin/busybox")
-    for applet in ("sh", "sleep", "nc"):
+    for applet in ("sh", "sleep", "nc", "true"):
         (directory / "bin" / applet).symlink_to("busybox")
     for empty in ("proc", "sys", "dev", "etc", "tmp"):
         (directory / empty).mkdir()
@@ -97,6 +108,43 @@ def pod(name, label, port):
                  "command": ["sh", "-c", SCRIPT.format(port=port)]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"v": label}},
                        "spec": {"hostNetwork": True, "containers": [container]}})
+
+
+def probed_pod(name, handler):
+    """A manifest with two containers that sleep, each with a liveness and a readiness probe every second."""
+    probe = {"periodSeconds": 1, "timeoutSeconds": 5, **handler}
+    containers = [{"name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "100000"],
+                   "livenessProbe": probe, "readinessProbe": probe} for name in "ab"]
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                       "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": containers}})
+
+
+class ProbeServer:
+    """Answers 200 to whoever asks, and counts those who connect."""
+
+    def __init__(self):
+        self.asked = 0
+        self.loop = asyncio.new_event_loop()
+        serve = asyncio.start_server(self.answer, "127.0.0.1", 0, backlog=512)
+        self.server = self.loop.run_until_complete(serve)
+        self.port = self.server.sockets[0].getsockname()[1]
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    async def answer(self, reader, writer):
+        self.asked += 1
+        with contextlib.suppress(OSError):
+            if await reader.read(4096):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+            writer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.server.close()
 
 
 class Beacon:
@@ -183,6 +231,17 @@ class Agent:
 
     def remove(self, name):
         (self.manifests / f"{name}.json").unlink()
+
+    def wait_ready(self, pods):
+        """Until so many pods are ready."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            found = json.loads(self.vetch("get", "pods", "-o", "json", "--run-dir", self.run_dir))["items"]
+            conditions = [c for pod in found for c in pod["status"].get("conditions", [])]
+            if sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions) >= pods:
+                return
+            time.sleep(0.5)
+        sys.exit("tests/bench: the pods are not ready")
 
     def holders(self):
         states = (self.run_dir / "holders").glob("*/state.json")
@@ -327,8 +386,8 @@ class Missing:
 class Bench:
     """Collects samples and prints the table."""
 
-    def __init__(self, binary, directories, runs, idle):
-        self.binary, self.runs, self.idle = binary, runs, idle
+    def __init__(self, binary, directories, runs, idle, probes):
+        self.binary, self.runs, self.idle, self.probes = binary, runs, idle, probes
         self.scratch, self.volatile = directories
         self.samples, self.values, self.skipped, self.count = {}, {}, [], 0
 

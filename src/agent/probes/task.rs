@@ -13,8 +13,6 @@ use crate::pod::probe::{ProbeKind, ProbeSpec};
 use crate::probe::{self, Outcome, Target};
 use crate::sys::clock;
 
-///
-const TRIES: usize = 3;
 /// R-20, bytes.
 const MAX_OUTPUT: usize = 10 * 1024;
 
@@ -52,10 +50,12 @@ impl Runner {
     /// Runs again and again until its verdict is final. Then it is over, but stays among the agent's probes: the plan
     /// takes it out when it has acted.
     pub async fn live(mut self) {
+        let timeout = Duration::from_secs(u64::from(self.spec.timeout_s));
         loop {
             self.sleep().await;
-            // In a box that is there only meanwhile: most of its time a probe sleeps.
-            let outcome = Box::pin(self.run()).await;
+            // In a box that is there only meanwhile: most of its time a probe sleeps. R-15: a run that errs has been tried
+            // again already, if that could change anything.
+            let outcome = Box::pin(probe::run(&self.spec.check, &self.target, timeout)).await;
             if let Some(report) = self.take_in(outcome) {
                 // The loop is gone only when the process ends.
                 let _ = self.news.send(News::Probe(report)).await;
@@ -75,18 +75,6 @@ impl Runner {
             }
             Timer::after(Duration::from_millis(wait_ms)).await;
         }
-    }
-
-    async fn run(&self) -> Outcome {
-        let timeout = Duration::from_secs(u64::from(self.spec.timeout_s));
-        let mut outcome = probe::run(&self.spec.check, &self.target, timeout).await;
-        for _ in 1..TRIES {
-            if !matches!(outcome, Outcome::Errored(_)) {
-                break;
-            }
-            outcome = probe::run(&self.spec.check, &self.target, timeout).await;
-        }
-        outcome
     }
 
     /// Counts one run; gives what is worth telling of it.
