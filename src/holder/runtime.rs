@@ -15,7 +15,7 @@ use libcontainer::error::LibcontainerError;
 use libcontainer::oci_spec::OciSpecError;
 use libcontainer::oci_spec::runtime::{Process, Spec};
 use libcontainer::syscall::syscall::SyscallType;
-use rustix::fs::{FileType, Mode, OFlags, Uid};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
@@ -52,6 +52,8 @@ pub(super) enum WorkerError {
     },
     #[error("no process in {0}")]
     NoProcess(PathBuf),
+    #[error("write down the process")]
+    Process(#[source] io::Error),
     #[error(transparent)]
     Runtime(#[from] LibcontainerError),
 }
@@ -155,19 +157,18 @@ pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i3
         clean_slate();
         place.leave_holder_cgroups()?;
         let bundle = place.paths.bundle(job.container);
-        let file = bundle.join(format!("exec-{}.json", job.number));
         let process = exec_process(&bundle.join("config.json"), job.args, &stdio)?;
         if let ExecStdio::Pipes(pipes) = &stdio {
             give_pipes(pipes, &process);
         }
-        let text = serde_json::to_vec(&process).map_err(|e| io_error("encode", &file)(e.into()))?;
-        write(&file, &text)?;
-        let master = run_tenant(place, job, &file, stdio);
-        let _ = fs::remove_file(&file);
-        if let Ok(Some(master)) = &master {
+        // libcontainer wants a path. This one leaves nothing behind, whenever this worker dies.
+        let file = in_memory(&process).map_err(WorkerError::Process)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let master = run_tenant(place, job, &path, stdio)?;
+        if let Some(master) = &master {
             give_terminal(master, &process);
         }
-        master
+        Ok(master)
     })
 }
 
@@ -361,8 +362,9 @@ fn exec_process(config: &Path, args: &[String], stdio: &ExecStdio) -> Result<Pro
     Ok(process)
 }
 
-fn write(file: &Path, bytes: &[u8]) -> Result<(), WorkerError> {
-    fs::File::create(file)
-        .and_then(|mut f| io::Write::write_all(&mut f, bytes))
-        .map_err(io_error("write", file))
+fn in_memory(process: &Process) -> io::Result<fs::File> {
+    let file = rustix::fs::memfd_create("process.json", MemfdFlags::CLOEXEC)?;
+    let mut file = fs::File::from(file);
+    io::Write::write_all(&mut file, &serde_json::to_vec(process)?)?;
+    Ok(file)
 }

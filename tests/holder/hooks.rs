@@ -214,7 +214,7 @@ fn get(port: u16) -> Hook {
 }
 
 /// Serves one request in the pod's network; what was asked is in /tmp/request.
-const SERVES: &str = "(echo 'HTTP/1.1 500 no'; echo; sleep 0.2) | nc -l -p 8080 > /tmp/request; touch /tmp/served; sleep 1000";
+const SERVES: &str = "(until test -s /tmp/request; do sleep 0.02; done; echo 'HTTP/1.1 500 no'; echo) | nc -l -p 8080 > /tmp/request; sleep 1000";
 
 #[test]
 fn a_request_is_made_in_the_pods_network_whatever_the_answer() {
