@@ -219,6 +219,18 @@ impl TestAgent {
         self.pids_below("")
     }
 
+    /// Directories of its root cgroup, one in each hierarchy.
+    pub fn cgroups(&self) -> Vec<PathBuf> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        let mounts = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (point, kind) = (words.next()?, words.next()?);
+            matches!(kind, "cgroup" | "cgroup2").then(|| format!("{point}{}", self.cgroup_root))
+        });
+        let dirs = mounts.map(PathBuf::from);
+        dirs.filter(|dir| dir.exists()).collect()
+    }
+
     /// The same below a path in each class of pods.
     pub fn pids_below(&self, path: &str) -> Vec<i32> {
         let cgroups = Cgroups::discover().unwrap();
