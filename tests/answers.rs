@@ -17,7 +17,7 @@ metadata:
   labels: {app: shop}
 spec:
   hostNetwork: true
-  nodeSelector: {disk: ssd}
+  schedulerName: mine
   restartPolcy: Never
   containers:
   - name: first
@@ -112,7 +112,7 @@ fn a_description_has_everything_and_cannot_be_forged() {
         "Reason:       ErrImagePull\n",
         "vetch image import",
         "ContainersNotReady",
-        "odd.yaml:8: spec.nodeSelector: ",
+        "odd.yaml:8: spec.schedulerName: ",
         "odd.yaml:9: spec.restartPolcy: unknown field, did you mean restartPolicy?",
         "  first: running\n",
         "  second: restarts in ",
@@ -130,7 +130,7 @@ fn a_description_has_everything_and_cannot_be_forged() {
         assert!(plan.contains(part), "{part:?} in {plan}");
     }
     let status = agent.text(&["status"]);
-    assert!(status.contains("odd.yaml:8: spec.nodeSelector"), "{status}");
+    assert!(status.contains("odd.yaml:8: spec.schedulerName"), "{status}");
 }
 
 #[test]

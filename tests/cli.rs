@@ -67,6 +67,7 @@ fn help_is_data_and_names_every_verb() {
             "exec",
             "wait",
             "stop",
+            "drain",
             "plan",
             "check",
             "image",
