@@ -48,12 +48,12 @@ impl Backend for Answers {
     fn describe(&self, uid: &PodUid) -> Option<Description> {
         // Of this moment: in the last pass's own, a wait would have the length that it had then.
         let notes = self.plan().notes;
-        let findings = self.0.borrow_mut().observe().probes;
         let agent = self.0.borrow();
         let pod = agent.shown.pods.get(uid)?.clone();
         let holding = agent.sandboxes.get(uid);
         let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
+        let findings = agent.probes.findings();
         let file = agent.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);
         let held = file.clone().find(|file| file.held);

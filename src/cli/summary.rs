@@ -36,8 +36,10 @@ pub fn summarize(pod: &Pod, now: Timestamp) -> Summary {
         reason: status.reason.as_deref().unwrap_or(phase).to_owned(),
         ..Count::default()
     };
-    let initialized = count_init(pod, status, &mut count);
-    if initialized || has_condition(status, "Initialized") {
+    let init = count_init(pod, status, &mut count);
+    if init.is_through || has_condition(status, "Initialized") {
+        count.restarts = init.sidecars.restarts;
+        count.last_restart = init.sidecars.last_restart;
         count_regular(status, &mut count);
     }
     let over = matches!(phase, "Succeeded" | "Failed");
@@ -73,9 +75,15 @@ fn total(pod: &Pod) -> usize {
     })
 }
 
-/// Looks at the init containers; says whether all of them are through. Restarts of plain init containers count only
-/// while they run, those of sidecars always.
-fn count_init(pod: &Pod, status: &PodStatus, count: &mut Count) -> bool {
+/// What there is to tell of the init containers. Restarts of plain ones count only while they run, those of sidecars
+/// always.
+struct Init {
+    is_through: bool,
+    sidecars: Count,
+}
+
+/// Looks at the init containers, up to the first that is not through.
+fn count_init(pod: &Pod, status: &PodStatus, count: &mut Count) -> Init {
     let all = pod
         .spec
         .as_ref()
@@ -96,12 +104,16 @@ fn count_init(pod: &Pod, status: &PodStatus, count: &mut Count) -> bool {
             count.ready += usize::from(container.ready);
         } else if let Some(reason) = init_trouble(container, index, all.len()) {
             count.reason = reason;
-            return false;
+            return Init {
+                is_through: false,
+                sidecars,
+            };
         }
     }
-    count.restarts = sidecars.restarts;
-    count.last_restart = sidecars.last_restart;
-    true
+    Init {
+        is_through: true,
+        sidecars,
+    }
 }
 
 /// Why the pod waits for this init container; none when it is through.

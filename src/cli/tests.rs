@@ -93,31 +93,24 @@ status: {status}
     (sum.ready, sum.status, sum.restarts)
 }
 
+/// Status, and what `summed` makes of it.
+type Row = (&'static str, &'static str, &'static str, &'static str);
+
+fn assert_summed(rows: &[Row]) {
+    let initialized =
+        "conditions: [{type: Initialized, status: 'True'}, {type: Ready, status: 'True'}]";
+    for (status, ready, text, restarts) in rows {
+        let got = summed(&status.replace("INIT", initialized));
+        let wanted = [ready, text, restarts].map(|word| (*word).to_owned());
+        assert_eq!([got.0, got.1, got.2], wanted, "{status}");
+    }
+}
+
 /// kubectl's own test table of printPod, the cases that a device can see.
 #[test]
 fn the_status_column_is_computed_as_kubectl_computes_it() {
-    let initialized =
-        "conditions: [{type: Initialized, status: 'True'}, {type: Ready, status: 'True'}]";
-    let cases = [
+    assert_summed(&[
         ("{phase: Pending}", "0/3", "Pending", "0"),
-        (
-            "{phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}, restartCount: 0, ready: false}]}",
-            "0/3",
-            "Init:0/2",
-            "0",
-        ),
-        (
-            "{phase: Pending, initContainerStatuses: [{name: i, state: {waiting: {reason: ErrImagePull}}, restartCount: 0, ready: false}]}",
-            "0/3",
-            "Init:ErrImagePull",
-            "0",
-        ),
-        (
-            "{phase: Pending, initContainerStatuses: [{name: i, restartCount: 3, ready: false, state: {terminated: {exitCode: 1, reason: Error}}}]}",
-            "0/3",
-            "Init:Error",
-            "3",
-        ),
         (
             "{phase: Running, INIT, containerStatuses: [{name: a, ready: true, restartCount: 2, state: {running: {}}, lastState: {terminated: {exitCode: 1, finishedAt: '2026-01-01T00:09:50Z'}}}, {name: b, ready: true, restartCount: 1, state: {running: {}}}]}",
             "2/3",
@@ -142,21 +135,32 @@ fn the_status_column_is_computed_as_kubectl_computes_it() {
             "Signal:9",
             "0",
         ),
+    ]);
+}
+
+/// The same of pods with init containers.
+#[test]
+fn the_status_column_tells_how_far_the_initialisation_is() {
+    assert_summed(&[
         (
-            "{phase: Failed, reason: Evicted, INIT}",
+            "{phase: Pending, initContainerStatuses: [{name: i, state: {running: {}}, restartCount: 0, ready: false}]}",
             "0/3",
-            "Evicted",
+            "Init:0/2",
             "0",
         ),
-    ];
-    for (status, ready, text, restarts) in cases {
-        let got = summed(&status.replace("INIT", initialized));
-        assert_eq!(
-            got,
-            (ready.into(), text.into(), restarts.into()),
-            "{status}"
-        );
-    }
+        (
+            "{phase: Pending, initContainerStatuses: [{name: i, state: {waiting: {reason: ErrImagePull}}, restartCount: 0, ready: false}]}",
+            "0/3",
+            "Init:ErrImagePull",
+            "0",
+        ),
+        (
+            "{phase: Pending, initContainerStatuses: [{name: i, restartCount: 3, ready: false, state: {terminated: {exitCode: 1, reason: Error}}}]}",
+            "0/3",
+            "Init:Error",
+            "3",
+        ),
+    ]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::pass::PodView;
 use super::phase::{Phase, Stand};
 use super::qos::qos_class;
 use super::run::Verdicts;
-use super::{EndingCause, Finished, PodHistory, conditions, phase};
+use super::{EndingCause, Finished, PodHistory, SandboxState, conditions, phase};
 use crate::pod::lifecycle::Role;
 
 /// N-28.
@@ -127,7 +127,7 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
     }
     let stands: Vec<(Role, Stand)> = members.iter().map(|m| (m.role, m.stand)).collect();
     let runs = |stand: Stand| matches!(stand, Stand::Starting | Stand::Started);
-    let is_live = stands.iter().any(|(_, stand)| runs(*stand));
+    let is_live = stands.iter().any(|(_, stand)| runs(*stand)) || is_creating(view);
     let goes_down = memory
         .ending
         .is_some_and(|ending| ending.cause == EndingCause::NodeShutdown);
@@ -144,6 +144,14 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
     match outcome.phase {
         Phase::Succeeded | Phase::Failed if is_live => PodOutcome::plain(unfinished(&stands)),
         Phase::Pending | Phase::Running | Phase::Succeeded | Phase::Failed => outcome,
+    }
+}
+
+/// A container is being made, and may yet run.
+fn is_creating(view: &PodView<'_>) -> bool {
+    match view.sandbox.map(|sandbox| &sandbox.state) {
+        Some(SandboxState::Ready { creating, .. }) => !creating.is_empty(),
+        Some(SandboxState::Starting | SandboxState::Dead { .. }) | None => false,
     }
 }
 

@@ -17,5 +17,6 @@ mod sidecars;
 mod sim;
 mod sim_apply;
 mod sim_node;
+mod status;
 mod stop;
 mod story;

@@ -6,7 +6,8 @@ use super::fixtures::{at, nothing, rules};
 use super::sim_node::Luck;
 use crate::holder::proto::{InstanceState, Stamp};
 use crate::plan::{
-    Action, Desired, Finished, History, Observed, Plan, Rules, SandboxState, container_hash, plan,
+    Action, Desired, Finished, Halt, History, Observed, Plan, Rules, SandboxState, container_hash,
+    plan,
 };
 use crate::pod::{PodUid, StaticPod};
 
@@ -28,6 +29,8 @@ pub(super) struct World {
     pub(super) dropped: BTreeSet<(PodUid, String)>,
     /// Pods that were seen to have finished.
     pub(super) finished: BTreeSet<PodUid>,
+    /// Final phases that were shown.
+    pub(super) final_phases: BTreeMap<PodUid, String>,
 }
 
 impl World {
@@ -44,6 +47,7 @@ impl World {
             made: BTreeMap::new(),
             dropped: BTreeSet::new(),
             finished: BTreeSet::new(),
+            final_phases: BTreeMap::new(),
         }
     }
 
@@ -55,12 +59,20 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
+        self.plan_at(self.boot_ms)
+    }
+
+    fn plan_at(&self, boot_ms: u64) -> Plan {
+        let now = Stamp {
+            boot_ms,
+            wall: at(boot_ms + self.wall_offset_ms).wall,
+        };
         plan(
             &self.desired,
             &self.observed,
             &self.history,
             &self.rules,
-            self.now(),
+            now,
         )
     }
 
@@ -77,6 +89,7 @@ impl World {
             assert_eq!(again.pods, first.pods);
         }
         assert_eq!(again.history, first.history, "history moved without news");
+        self.check_later(&first);
         for action in &first.actions {
             self.apply(action);
         }
@@ -84,6 +97,47 @@ impl World {
         assert_eq!(after.actions, [], "planned again without news");
         assert_eq!(after.events, [], "announced again without news");
         first
+    }
+
+    /// Until the next pass that was asked for, time alone changes nothing that is shown. Where an answer is awaited anyway
+    /// (of a source, of a sandbox that comes or goes), none is asked for.
+    fn check_later(&self, plan: &Plan) {
+        let is_awaited = |state: &SandboxState| match state {
+            SandboxState::Ready { leaving, .. } => *leaving,
+            SandboxState::Starting | SandboxState::Dead { .. } => true,
+        };
+        let mut sandboxes = self.observed.sandboxes.values();
+        if self.observed.sources_ready
+            && plan.actions.is_empty()
+            && !sandboxes.any(|sandbox| is_awaited(&sandbox.state))
+        {
+            let later = plan.wake_at_boot_ms.unwrap_or(self.boot_ms + 1_000_000) - 1;
+            let shown = self.plan_at(later).pods;
+            assert_eq!(shown, plan.pods, "status moved by itself");
+        }
+    }
+
+    /// P-111. All pods that are ended together show how they ended, and run again after it; one that comes back while it
+    /// is ended is another one already.
+    fn check_phases(&mut self, plan: &Plan) {
+        self.final_phases
+            .retain(|uid, _| plan.history.pods.contains_key(uid));
+        for (uid, pod) in &plan.pods {
+            let status = pod.status.as_ref().unwrap();
+            let phase = status.phase.clone().unwrap();
+            let is_ending = plan.history.pods[uid].ending.is_some();
+            let came_back = is_ending && self.desired.contains_key(uid);
+            if self.forgets(plan, uid) || self.observed.halt != Halt::No || came_back {
+                self.final_phases.remove(uid);
+                continue;
+            }
+            if let Some(before) = self.final_phases.get(uid) {
+                assert_eq!(phase, *before, "{uid}: a final phase changed");
+            }
+            if matches!(phase.as_str(), "Succeeded" | "Failed") {
+                self.final_phases.insert(uid.clone(), phase);
+            }
+        }
     }
 
     fn note_dropped(&mut self) {
@@ -111,6 +165,7 @@ impl World {
         let text = serde_json::to_string(&plan.history).unwrap();
         let back: History = serde_json::from_str(&text).unwrap();
         assert_eq!(back, plan.history);
+        self.check_phases(plan);
         for (uid, memory) in &plan.history.pods {
             if self.finished.contains(uid) && !self.forgets(plan, uid) {
                 assert!(memory.finished.is_some(), "a finished pod came back");
