@@ -32,6 +32,7 @@
 //! | `manifest` | manifests, and the script of a container that lives until it is told to end |
 //! | `wait` | where tests can run, how long, waiting for a condition |
 //! | `web` | [`web::Web`]: an HTTP server on loopback that answers as the test says, well or badly |
+//! | `witness` | [`witness::Witness`]: hears what containers do, in order, and lets them wait for the test |
 //! | `images` | images made on the spot |
 //! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
 //!
@@ -48,3 +49,4 @@ pub mod wait;
 pub mod watch;
 pub mod web;
 pub mod wire;
+pub mod witness;

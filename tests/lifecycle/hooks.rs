@@ -1,0 +1,309 @@
+//! Hooks: what waits for them, what follows from their failure, and that each runs exactly once, whoever lives meanwhile.
+
+use std::process::Child;
+
+use super::support::agent::{QUICK_BACK_OFF, TestAgent};
+use super::support::manifest::container;
+use super::support::wait::{can_run, wait_for};
+use super::*;
+
+/// Lines of a container: a hook that runs this script.
+fn hook(kind: &str, script: &str) -> String {
+    format!("    lifecycle: {{{kind}: {{exec: {{command: [sh, -c, {script:?}]}}}}}}\n")
+}
+
+/// A pod whose container tells `main` and, after SIGTERM, `main-end`; before that, its preStop hook tells `hook` and waits
+/// at its gate.
+fn hooked(witness: &Witness, mark: &str) -> String {
+    let pre_stop = hook("preStop", &tells_and_holds(witness, "hook"));
+    let main = container("main", &tells_its_end(witness, "main", 0)) + &pre_stop;
+    staged("web", "", &[], &[main]).replace(
+        "metadata:\n",
+        &format!("metadata:\n  labels: {{mark: {mark}}}\n"),
+    )
+}
+
+/// P-43, P-90.
+#[test]
+fn what_follows_waits_for_a_post_start_hook() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let post_start = format!(
+        "{}; {}",
+        tells_and_holds(&witness, "hook"),
+        witness.tell("hook-end")
+    );
+    let one = container("one", LIVES) + &hook("postStart", &post_start);
+    let two = container("two", &tells_and_lives(&witness, "two"));
+    agent.put("web.yaml", &staged("web", "", &[], &[one, two]));
+    witness.wait_for("hook");
+    let status = agent.wait_for_status("web", "the first", |status| {
+        let is_running = !container_status(status, "one")["state"]["running"].is_null();
+        is_running.then(|| status.clone())
+    });
+    assert_eq!(waiting_reason(&status, "two"), "ContainerCreating");
+    let plan = agent.text(&["plan"]);
+    let why = "waits for the postStart hook of container one";
+    assert!(plan.contains(why), "{plan}");
+    witness.pass("hook");
+    witness.wait_for("two");
+    assert_eq!(witness.told(), ["hook", "hook-end", "two"]);
+}
+
+/// P-43, P-90, P-156: its container is ended with its grace and restarted with back-off; the others go on.
+#[test]
+fn a_container_whose_post_start_hook_fails_is_restarted() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start_with(QUICK_BACK_OFF);
+    let witness = Witness::start();
+    let post_start = format!("echo no luck today; {} || exit 7", witness.attempt("well"));
+    let one =
+        container("one", &tells_its_end(&witness, "one", 0)) + &hook("postStart", &post_start);
+    let two = container("two", &tells_and_lives(&witness, "two"));
+    agent.put("web.yaml", &staged("web", "", &[], &[one, two]));
+    witness.wait_for("two");
+    wait_for_word(&agent, "web", "PostStartHookError");
+    agent.wait_for_status("web", "the back-off", |status| {
+        let waiting = &container_status(status, "one")["state"]["waiting"];
+        let message = waiting["message"].as_str()?;
+        (message.contains("no luck today") && message.contains("back-off 1s")).then_some(())
+    });
+    let events = agent.client().events().unwrap();
+    let mut told = events
+        .iter()
+        .map(|e| &e.event)
+        .filter(|e| e.reason == "FailedPostStartHook");
+    let message = &told.next().unwrap().message;
+    for part in ["PostStartHook failed", "exit code 7", "no luck today"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let page = agent.text(&["describe", "pod", "web"]);
+    assert!(page.contains("its postStart hook failed"), "{page}");
+    witness.open("well");
+    agent.wait_for_status("web", "the end of it", |status| {
+        let one = container_status(status, "one");
+        let tries = witness.count("one");
+        let is_well = one["ready"] == true && one["restartCount"] == tries - 1;
+        is_well.then_some(())
+    });
+    assert_eq!(witness.count("two"), 1);
+    assert_eq!(witness.count("one-end"), witness.count("one") - 1);
+}
+
+/// C12, P-77, P-79: on removal and edit, and by `vetch stop` with and without an agent.
+#[test]
+fn a_pre_stop_hook_comes_before_the_signal() {
+    if !can_run() {
+        return;
+    }
+    let ways: [fn(&mut TestAgent, &Witness) -> Option<Child>; 4] = [
+        |agent, _| {
+            agent.remove("web.yaml");
+            None
+        },
+        |agent, witness| {
+            agent.put("web.yaml", &hooked(witness, "other"));
+            None
+        },
+        |agent, _| agent.vetch(&["stop", "--all"]).spawn().ok(),
+        |agent, _| {
+            agent.kill();
+            agent.vetch(&["stop", "--all"]).spawn().ok()
+        },
+    ];
+    for end in ways {
+        let (mut agent, witness) = (TestAgent::start(), Witness::start());
+        agent.put("web.yaml", &hooked(&witness, "one"));
+        witness.wait_for("main");
+        agent.wait_until_running("web");
+        let old = agent.container_pids();
+        let stop = end(&mut agent, &witness);
+        witness.wait_for("hook");
+        assert_eq!(witness.told(), ["main", "hook"]);
+        witness.pass("hook");
+        witness.wait_for("main-end");
+        wait_for("the end of the container", || {
+            let left = agent.container_pids();
+            (!left.iter().any(|pid| old.contains(pid))).then_some(())
+        });
+        if let Some(mut stop) = stop {
+            assert!(stop.wait().unwrap().success());
+        }
+        assert_eq!(witness.told()[..3], ["main", "hook", "main-end"]);
+        assert_eq!(witness.count("hook"), 1);
+    }
+}
+
+/// P-92: in the host's network.
+#[test]
+fn a_pre_stop_hook_may_be_a_request() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let port = witness.port();
+    let hook = format!(
+        "    lifecycle: {{preStop: {{httpGet: {{host: 127.0.0.1, port: {port}, path: /tell/hook}}}}}}\n"
+    );
+    let main = container("main", &tells_its_end(&witness, "main", 0)) + &hook;
+    agent.put("web.yaml", &staged("web", "", &[], &[main]));
+    witness.wait_for("main");
+    agent.wait_until_running("web");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert_eq!(witness.told(), ["main", "hook", "main-end"]);
+    assert_eq!(agent.event_count("web", "FailedPreStopHook"), 0);
+}
+
+/// P-94: the other container, which has none, is signalled and ends meanwhile.
+#[test]
+fn a_pre_stop_hook_may_be_a_pause() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let pause = "    lifecycle: {preStop: {sleep: {seconds: 5}}}\n";
+    let slow = container("slow", &tells_its_end(&witness, "slow", 0)) + pause;
+    let quick = container("quick", &tells_its_end(&witness, "quick", 0));
+    agent.put("web.yaml", &staged("web", "", &[], &[slow, quick]));
+    witness.wait_for("quick");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert_eq!(witness.told(), ["slow", "quick", "quick-end", "slow-end"]);
+    assert_eq!(agent.event_count("web", "FailedPreStopHook"), 0);
+}
+
+/// P-77, P-78: a hook that takes longer than the grace is abandoned; the signal comes all the same, and two seconds for it.
+#[test]
+fn a_pre_stop_hook_without_end_does_not_outlast_the_grace() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let manifest = hooked(&witness, "one");
+    let short = manifest.replace("GracePeriodSeconds: 30", "GracePeriodSeconds: 1");
+    assert_ne!(manifest, short);
+    agent.put("web.yaml", &short);
+    witness.wait_for("main");
+    agent.wait_until_running("web");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert_eq!(witness.told(), ["main", "hook", "main-end"]);
+    assert_eq!(agent.event_count("web", "FailedPreStopHook"), 1);
+}
+
+/// P-79.
+#[test]
+fn a_container_gets_the_signal_of_its_manifest() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let script = tells_its_end(&witness, "main", 0).replace(" TERM;", " USR1;");
+    let script = format!("trap '{}' TERM; {script}", witness.tell("other-signal"));
+    let main = container("main", &script) + "    lifecycle: {stopSignal: SIGUSR1}\n";
+    agent.put(
+        "web.yaml",
+        &staged("web", "  os: {name: linux}\n", &[], &[main]),
+    );
+    witness.wait_for("main");
+    agent.wait_until_running("web");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    assert_eq!(witness.told(), ["main", "main-end"]);
+}
+
+/// P-90: the hook goes on without an agent, and what waits for it goes on with the next one.
+#[test]
+fn an_agent_that_dies_during_a_post_start_hook_is_not_missed() {
+    if !can_run() {
+        return;
+    }
+    let (mut agent, witness) = (TestAgent::start(), Witness::start());
+    let post_start = format!(
+        "{}; {}",
+        tells_and_holds(&witness, "hook"),
+        witness.tell("hook-end")
+    );
+    let one = container("one", LIVES) + &hook("postStart", &post_start);
+    let two = container("two", &tells_and_lives(&witness, "two"));
+    agent.put("web.yaml", &staged("web", "", &[], &[one, two]));
+    witness.wait_for("hook");
+    agent.kill();
+    agent.spawn();
+    agent.wait_for_status("web", "the first container", |status| {
+        (!container_status(status, "one")["state"]["running"].is_null()).then_some(())
+    });
+    agent.kill();
+    witness.pass("hook");
+    witness.wait_for("hook-end");
+    agent.spawn();
+    witness.wait_for("two");
+    agent.wait_for_status("web", "readiness", |status| {
+        (condition(status, "Ready")["status"] == "True").then_some(())
+    });
+    assert_eq!(witness.told(), ["hook", "hook-end", "two"]);
+}
+
+/// P-77: everything that was begun ends without an agent, once.
+#[test]
+fn an_agent_that_dies_during_a_pre_stop_hook_is_not_missed() {
+    if !can_run() {
+        return;
+    }
+    let (mut agent, witness) = (TestAgent::start(), Witness::start());
+    agent.put("web.yaml", &hooked(&witness, "one"));
+    witness.wait_for("main");
+    agent.wait_until_running("web");
+    agent.remove("web.yaml");
+    witness.wait_for("hook");
+    for _ in 0..2 {
+        agent.kill();
+        agent.spawn();
+        wait_for_word(&agent, "web", "Terminating");
+    }
+    agent.kill();
+    witness.pass("hook");
+    witness.wait_for("main-end");
+    wait_for("the end of the container", || {
+        agent.container_pids().is_empty().then_some(())
+    });
+    agent.spawn();
+    agent.wait_for_no_pods();
+    assert_eq!(witness.told(), ["main", "hook", "main-end"]);
+}
+
+/// P-81: the sidecar's hook has ended, its signal waits for the other container.
+#[test]
+fn an_agent_that_dies_between_a_hook_and_the_signal_is_not_missed() {
+    if !can_run() {
+        return;
+    }
+    let (mut agent, witness) = (TestAgent::start(), Witness::start());
+    let pre_stop = hook("preStop", &witness.tell("hook"));
+    let proxy = sidecar("proxy", &tells_its_end(&witness, "proxy", 0)) + &pre_stop;
+    let (gate, end) = (witness.hold("main"), witness.tell("main-end"));
+    let main = tells_its_end(&witness, "main", 0).replace(&end, &format!("{gate}; {end}"));
+    let main = container("main", &main);
+    agent.put("web.yaml", &staged("web", "", &[proxy], &[main]));
+    witness.wait_for("main");
+    agent.remove("web.yaml");
+    witness.wait_for("hook");
+    for _ in 0..2 {
+        agent.kill();
+        agent.spawn();
+        wait_for_word(&agent, "web", "Terminating");
+    }
+    agent.kill();
+    assert_eq!(witness.told(), ["proxy", "main", "hook"]);
+    witness.pass("main");
+    witness.wait_for("proxy-end");
+    agent.spawn();
+    agent.wait_for_no_pods();
+    let all = ["proxy", "main", "hook", "main-end", "proxy-end"];
+    assert_eq!(witness.told(), all);
+}
