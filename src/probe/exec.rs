@@ -11,10 +11,12 @@ use smol::{Async, Timer};
 use super::{Outcome, Target};
 use crate::error;
 use crate::holder::client::{ClientError, HolderConnection};
-use crate::holder::proto::{ExecCommand, FromHolder, Reply, Request, ToHolder};
+use crate::holder::proto::{ExecCommand, FailureKind, FromHolder, Reply, Request, ToHolder};
 
 /// How much of the output is kept; the rest is read and forgotten, so that the command does not wait.
 const MAX_OUTPUT: usize = 10 * 1024;
+///
+const TRIES: usize = 3;
 /// How long a holder may take beyond the timeout to start the command and to end it.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -25,8 +27,8 @@ enum ExecError {
     Holder(#[from] ClientError),
     #[error("make a pipe for the command")]
     Pipe(#[from] io::Error),
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused { kind: FailureKind, message: String },
 }
 
 /// How a command ended.
@@ -42,6 +44,15 @@ pub(super) async fn run(args: &[String], target: &Target, timeout: Duration) -> 
             "command timed out: {command:?} timed out after {timeout:?}"
         ))
     };
+    let tried = async {
+        for _ in 1..TRIES {
+            match exec(args, target, timeout).await {
+                Err(error) if !is_final(&error) => {}
+                other => return other,
+            }
+        }
+        exec(args, target, timeout).await
+    };
     let late = async {
         Timer::after(timeout.saturating_add(MARGIN)).await;
         let ended = Ended {
@@ -50,12 +61,23 @@ pub(super) async fn run(args: &[String], target: &Target, timeout: Duration) -> 
         };
         Ok((ended, Vec::new()))
     };
-    match exec(args, target, timeout).or(late).await {
+    match tried.or(late).await {
         Ok((ended, _)) if ended.timed_out => timed_out(),
         Ok((ended, _)) if ended.code == 0 => Outcome::Success,
         Ok((_, output)) => Outcome::Failure(String::from_utf8_lossy(&output).trim_end().to_owned()),
         Err(error) => Outcome::Errored(error::chain(&error)),
     }
+}
+
+/// What another try would not change.
+fn is_final(error: &ExecError) -> bool {
+    matches!(
+        error,
+        ExecError::Refused {
+            kind: FailureKind::NotFound | FailureKind::Start | FailureKind::Refused,
+            ..
+        }
+    )
 }
 
 async fn exec(
@@ -109,12 +131,12 @@ async fn wait(connection: &Async<HolderConnection>) -> Result<Ended, ExecError> 
             }
             Ok((
                 FromHolder::Reply {
-                    reply: Reply::Failed { message, .. },
+                    reply: Reply::Failed { kind, message },
                     ..
                 },
                 _,
             )) => {
-                return Err(ExecError::Refused(message));
+                return Err(ExecError::Refused { kind, message });
             }
             Ok((
                 FromHolder::State(_)
