@@ -130,7 +130,10 @@ fn a_description_has_everything_and_cannot_be_forged() {
         assert!(plan.contains(part), "{part:?} in {plan}");
     }
     let status = agent.text(&["status"]);
-    assert!(status.contains("odd.yaml:8: spec.schedulerName"), "{status}");
+    assert!(
+        status.contains("odd.yaml:8: spec.schedulerName"),
+        "{status}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod deadline;
 mod hooks;
 mod init;
+mod kills;
 mod restart_rules;
 mod sidecars;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
