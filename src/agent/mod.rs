@@ -255,7 +255,7 @@ async fn listen(agent: &RefCell<Agent>, inbox: &Receiver<News>, mut over: Timer)
         let mut agent = agent.borrow_mut();
         let burst = std::iter::once(first).chain(std::iter::from_fn(|| inbox.try_recv().ok()));
         let needs: Vec<Need> = burst.map(|news| agent.absorb(news)).collect();
-        if needs.contains(&Need::Pass) {
+        if std::mem::take(&mut agent.wishes.look) || needs.contains(&Need::Pass) {
             return;
         }
     }

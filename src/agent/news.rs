@@ -20,7 +20,7 @@ pub struct SandboxId {
 /// One piece of news.
 #[derive(Debug)]
 pub enum News {
-    /// Nothing but a reason to look: the API asked for something, or a signal came (see [`super::state::Wishes`]).
+    /// Nothing but a reason to wake up: the API asked for something, or a signal came (see [`super::state::Wishes`]).
     Look,
     /// Whether changes of a directory or file are noticed at once has changed.
     Watched {

@@ -41,6 +41,8 @@ pub struct Wishes {
     pub drain: Option<u64>,
     /// End the agent; pods stay (P-87).
     pub leave: bool,
+    /// A pass soon, for any other reason.
+    pub look: bool,
 }
 
 /// What the last pass showed.
@@ -156,8 +158,9 @@ impl Agent {
     }
 
     /// Makes the loop look again soon.
-    pub fn look_again(&self) {
-        // Full means that it will look anyway.
+    pub fn look_again(&mut self) {
+        self.wishes.look = true;
+        // Full means that it wakes up anyway.
         let _ = self.news.try_send(News::Look);
     }
 
@@ -165,7 +168,7 @@ impl Agent {
     pub fn absorb(&mut self, news: News) -> Need {
         match news {
             News::Probe(report) => return self.probe_reported(report),
-            News::Look => {}
+            News::Look => return Need::Nothing,
             News::Watched { path, problem } => self.watched(path, problem),
             News::Manifests => self.wishes.rescan = true,
             News::Images => self.images.clear(),
