@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::sandboxes::{Holding, is_running};
+use super::sandboxes::Holding;
 use super::state::Agent;
 use crate::api::types::{ContainerDetail, ProbeDetail, Stopping};
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState};
@@ -40,7 +40,7 @@ fn detail(
 ) -> ContainerDetail {
     let (uid, name) = (&document.uid, &container.name);
     let newest = instances.first();
-    let running = instances.iter().find(|instance| is_running(instance));
+    let running = instances.iter().find(|instance| instance.state.is_live());
     let due = agent.shown.restarts.get(&(uid.clone(), name.clone()));
     let memory = agent.history.pods.get(uid);
     let past = memory.and_then(|memory| memory.containers.get(name)?.last.as_ref());

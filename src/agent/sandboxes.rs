@@ -7,7 +7,7 @@ use async_channel::Sender;
 
 use super::news::SandboxId;
 use crate::holder::proto::{
-    ContainerRecord, FailureKind, HolderState, InstanceState, PodRecord, Reply, Request, ToHolder,
+    ContainerRecord, FailureKind, HolderState, PodRecord, Reply, Request, ToHolder,
 };
 use crate::plan::{Sandbox, SandboxState};
 use crate::pod::PodUid;
@@ -291,14 +291,6 @@ impl Holding {
             .filter_map(|open| pick(&open.asked))
             .cloned()
             .collect()
-    }
-}
-
-/// Is this instance's process there?
-pub fn is_running(container: &ContainerRecord) -> bool {
-    match container.state {
-        InstanceState::Running { .. } | InstanceState::Stopping { .. } => true,
-        InstanceState::Exited(_) => false,
     }
 }
 

@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::sandboxes::is_running;
 use super::store::{self, WriteError};
 use crate::config::{Config, HolderPaths, Paths};
 use crate::holder::proto::{HolderState, ProcessId};
@@ -267,7 +266,9 @@ fn keep_exits(holder: &HolderPaths) -> io::Result<bool> {
     let Ok(Some(mut state)) = state_file::read::<HolderState>(&holder.state()) else {
         return Ok(false);
     };
-    state.containers.retain(|container| !is_running(container));
+    state
+        .containers
+        .retain(|container| !container.state.is_live());
     state.creating.clear();
     // Of no process: its pid may be somebody else's now.
     state.process = ProcessId {

@@ -98,7 +98,7 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
     found.retain(|holder| holder.record.pod.uid == uid);
     for holder in found {
         let containers = holder.state.iter().flat_map(|state| &state.containers);
-        let mut running = containers.filter(|c| c.name == name && holders::is_running(c));
+        let mut running = containers.filter(|c| c.name == name && c.state.is_live());
         if let Some(container) = running.next_back() {
             let id = container.id.clone();
             return Ok((holder.paths, id));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::config::{HolderPaths, Paths};
-use crate::holder::proto::{ContainerRecord, HolderState, InstanceState, PodRecord};
+use crate::holder::proto::{HolderState, PodRecord};
 use crate::sys::{process, state_file};
 
 /// A holder's directory and what it says.
@@ -36,16 +36,8 @@ pub fn writes_log(holder: &HolderPaths, log: &Path) -> bool {
             && state
                 .containers
                 .iter()
-                .any(|container| container.log == log && is_running(container))
+                .any(|container| container.log == log && container.state.is_live())
     })
-}
-
-/// Its process has not been reaped yet.
-pub fn is_running(container: &ContainerRecord) -> bool {
-    match container.state {
-        InstanceState::Running { .. } | InstanceState::Stopping { .. } => true,
-        InstanceState::Exited(_) => false,
-    }
 }
 
 fn read(paths: HolderPaths) -> Option<Found> {

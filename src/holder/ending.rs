@@ -4,12 +4,10 @@
 use super::cgroup::Cgroups;
 use super::hooks::HookKind;
 use super::instance::{End, Instance, Pipe};
-use super::proto::{Exit, HookState, InstanceState, Stamp, StopPhase};
+use super::proto::{Exit, HookState, InstanceState, MIN_GRACE_MS, Stamp, StopPhase};
 use super::termination;
 use crate::sys;
 
-/// P-78: least time between stop signal and SIGKILL.
-const MIN_GRACE_MS: u64 = 2000;
 /// Pause between two passes of killing the same cgroup; doubles up to the second: what does not die at once may be in the
 /// kernel for long, and must not keep us awake.
 const KILL_AGAIN_MS: (u64, u64) = (10, 1000);
@@ -117,17 +115,8 @@ impl Instance {
     }
 
     fn begin_stop(&mut self, reason: String, kill_at_boot_ms: u64) {
-        let (process, started_at) = match &self.record.state {
-            InstanceState::Running {
-                process,
-                started_at,
-            }
-            | InstanceState::Stopping {
-                process,
-                started_at,
-                ..
-            } => (*process, *started_at),
-            InstanceState::Exited(_) => return,
+        let Some((process, started_at)) = self.record.state.live() else {
+            return;
         };
         self.record.state = InstanceState::Stopping {
             process,
@@ -292,11 +281,7 @@ impl Instance {
         let oom = end.code != 0 && cgroups.oom_kills(&self.cgroup) > 0;
         // Empty, so this fails only if somebody put a process there by hand; removal tries again.
         let _ = cgroups.remove(&self.cgroup);
-        let started_at = match self.record.state {
-            InstanceState::Running { started_at, .. }
-            | InstanceState::Stopping { started_at, .. } => Some(started_at),
-            InstanceState::Exited(_) => None,
-        };
+        let started_at = self.record.state.live().map(|(_, started_at)| started_at);
         // It may have been reaped before its start was told; and somebody may have set the clock back.
         let finished_at = started_at.map_or(finished_at, |start| finished_at.not_before(start));
         let reason = match (oom, end.code) {

@@ -139,12 +139,8 @@ impl Instance {
 
     /// The init process while it is not reaped.
     pub(super) fn process(&self) -> Option<ProcessId> {
-        match &self.record.state {
-            InstanceState::Running { process, .. } | InstanceState::Stopping { process, .. } => {
-                self.is_alive().then_some(*process)
-            }
-            InstanceState::Exited(_) => None,
-        }
+        let live = self.record.state.live().filter(|_| self.is_alive());
+        live.map(|(process, _)| process)
     }
 
     /// Pipes to poll.

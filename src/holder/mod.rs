@@ -3,7 +3,7 @@
 //! It has one thread, always: libcontainer is called in forked workers, and a fork with a second thread could hang
 //! (checked before each fork). It waits in one poll, for all of its facts at once, and never for one of them.
 //!
-//! - [`proto`] is what it is told and tells; [`client`] the other end of its socket; `connection` its own end.
+//! - [`proto`] is what it is told and tells, `record` what it keeps on disk; [`client`] the other end of its socket; `connection` its own end.
 //! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
 //! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place` and `executor`.
 //! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
@@ -26,6 +26,7 @@ mod job;
 pub mod logs;
 mod place;
 pub mod proto;
+mod record;
 mod report;
 mod requests;
 mod rootfs;

@@ -8,12 +8,9 @@ use super::stop::{self, StopOrder};
 use super::{
     Action, EndingCause, LiveInstance, PodHistory, StopCause, container, events, probes, shutdown,
 };
-use crate::holder::proto::{ContainerRecord, HookState, InstanceState};
+use crate::holder::proto::{ContainerRecord, HookState, InstanceState, MIN_GRACE_MS};
 use crate::pod::lifecycle::{self, RestartPolicy};
 use crate::pod::probe;
-
-/// P-78: the holder waits at least this long before SIGKILL.
-const GRACE_FLOOR_MS: u64 = 2000;
 
 /// Stops every instance that has a cause to end. A cause that has gone before its stop reached the holder is forgotten.
 pub(super) fn stop_due(
@@ -100,7 +97,7 @@ fn stop(
         InstanceState::Stopping {
             kill_at_boot_ms, ..
         } => {
-            let wait_ms = order.grace_ms.max(GRACE_FLOOR_MS);
+            let wait_ms = order.grace_ms.max(MIN_GRACE_MS);
             view.world.now.boot_ms.saturating_add(wait_ms) < *kill_at_boot_ms
         }
         InstanceState::Exited(_) => false,

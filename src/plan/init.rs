@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::container::{self, Verdict};
 use super::pass::PodView;
-use super::{PodHistory, SandboxState, notes, sandbox};
+use super::{PodHistory, SandboxState, notes};
 use crate::holder::proto::HookState;
 use crate::pod::lifecycle::{self, Role};
 
@@ -111,5 +111,5 @@ fn is_hook_running(view: &PodView<'_>, name: &str) -> bool {
     };
     containers
         .iter()
-        .any(|r| r.name == name && sandbox::is_live(r) && r.post_start == HookState::Running)
+        .any(|r| r.name == name && r.state.is_live() && r.post_start == HookState::Running)
 }

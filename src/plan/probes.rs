@@ -7,7 +7,7 @@ use super::pass::{Goal, PodView};
 use super::{
     Finding, LiveInstance, PodHistory, ProbeKey, ProbeOrder, ProbeVerdict, SandboxState, StopCause,
 };
-use crate::holder::proto::{ContainerRecord, InstanceState, Stamp};
+use crate::holder::proto::{ContainerRecord, InstanceState};
 use crate::pod::lifecycle::{self, Role};
 use crate::pod::probe::{self, ProbeKind};
 
@@ -104,7 +104,7 @@ fn order_of_instance(
     (record, current): (&ContainerRecord, &LiveInstance),
     out: &mut Outcome,
 ) {
-    let Some(started_at) = started_at(record) else {
+    let Some((_, started_at)) = record.state.live() else {
         return;
     };
     let kinds = ProbeKind::ALL
@@ -146,15 +146,6 @@ fn initial(kind: ProbeKind, current: &LiveInstance) -> Option<ProbeVerdict> {
         ProbeKind::Liveness => Some(ProbeVerdict::Success),
         ProbeKind::Readiness if current.ready => Some(ProbeVerdict::Success),
         ProbeKind::Readiness => Some(ProbeVerdict::Failure),
-    }
-}
-
-fn started_at(record: &ContainerRecord) -> Option<Stamp> {
-    match record.state {
-        InstanceState::Running { started_at, .. } | InstanceState::Stopping { started_at, .. } => {
-            Some(started_at)
-        }
-        InstanceState::Exited(_) => None,
     }
 }
 

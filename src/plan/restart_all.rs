@@ -2,7 +2,7 @@
 //! grace; then a new epoch begins, in which every container starts anew, init containers first.
 
 use super::pass::{Goal, PodView};
-use super::{PodHistory, RestartAll, SandboxState, absorb, sandbox};
+use super::{PodHistory, RestartAll, SandboxState, absorb};
 use crate::pod::lifecycle::{self, OnExit};
 
 /// Begins such a restart, ends one that has nothing left to stop, and forgets one whose sandbox is gone: a new sandbox is
@@ -20,7 +20,7 @@ pub(super) fn update(view: &PodView<'_>, memory: &mut PodHistory) {
             }),
         ) => {
             begin(view, memory);
-            if creating.is_empty() && !containers.iter().any(sandbox::is_live) {
+            if creating.is_empty() && !containers.iter().any(|c| c.state.is_live()) {
                 finish(memory);
             }
         }

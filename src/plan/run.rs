@@ -8,7 +8,7 @@ use super::container::{self, Verdict};
 use super::init::{self, Gate};
 use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
-use super::{Action, Finished, PodHistory, SandboxState, cause, events, notes, sandbox};
+use super::{Action, Finished, PodHistory, SandboxState, cause, events, notes};
 use crate::holder::proto::ContainerRecord;
 use crate::pod::lifecycle::{self, Role};
 use crate::pod::{PodUid, StaticPod};
@@ -133,7 +133,7 @@ fn remove_surplus(
     let mut kept: BTreeSet<&str> = BTreeSet::new();
     let mut surplus = Vec::new();
     for record in records.iter().rev() {
-        if sandbox::is_live(record) {
+        if record.state.is_live() {
             continue;
         }
         let in_spec = lifecycle::member(&view.pod.pod, &record.name).is_some();

@@ -4,7 +4,6 @@ use super::admission::Refusal;
 use super::outcome::Outcome;
 use super::pass::PodView;
 use super::{Action, PodHistory, SandboxState, StartProblem, backoff, cause, events, notes};
-use crate::holder::proto::{ContainerRecord, InstanceState};
 use crate::pod::{PodUid, StaticPod};
 
 /// Why a pod that should run has no sandbox yet.
@@ -113,19 +112,11 @@ pub(super) fn wind_down(view: &PodView<'_>, memory: &mut PodHistory, out: &mut O
         return;
     };
     cause::stop_due(view, memory, containers, out);
-    let live = creating.len() + containers.iter().filter(|record| is_live(record)).count();
+    let live = creating.len() + containers.iter().filter(|c| c.state.is_live()).count();
     out.notes.push(view.note(notes::winding_down(view, live)));
     if live == 0 && !leaving {
         out.actions.push(Action::StopSandbox {
             uid: view.uid.clone(),
         });
-    }
-}
-
-/// Whether there is something left to end.
-pub(super) fn is_live(record: &ContainerRecord) -> bool {
-    match record.state {
-        InstanceState::Running { .. } | InstanceState::Stopping { .. } => true,
-        InstanceState::Exited(_) => false,
     }
 }

@@ -5,10 +5,9 @@ use super::Halt;
 use super::outcome::Outcome;
 use super::pass::World;
 use crate::config::ShutdownTurn;
+use crate::holder::proto::MIN_GRACE_MS;
 use crate::pod::StaticPod;
 
-/// P-78: shorter than this is no grace.
-const GRACE_FLOOR_MS: u64 = 2000;
 /// What the end of a pod takes beyond its grace. Nobody waits longer for one that cannot be killed.
 const MARGIN_MS: u64 = 1000;
 
@@ -126,5 +125,5 @@ pub fn limit_ms(leavers: &[Leaver]) -> u64 {
 fn length_ms(leavers: &[Leaver], turn: usize) -> u64 {
     let of_turn = leavers.iter().filter(|leaver| leaver.turn == turn);
     let slowest = of_turn.map(|leaver| leaver.grace_ms).max();
-    slowest.map_or(0, |grace_ms| grace_ms.max(GRACE_FLOOR_MS) + MARGIN_MS)
+    slowest.map_or(0, |grace_ms| grace_ms.max(MIN_GRACE_MS) + MARGIN_MS)
 }

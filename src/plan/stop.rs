@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::holder::proto::{ContainerRecord, InstanceState, Request};
+use crate::holder::proto::{ContainerRecord, Request};
 use crate::pod::hook::{self, Hook};
 use crate::pod::lifecycle::{self, Role};
 
@@ -39,15 +39,8 @@ impl StopOrder {
 
 /// P-80: an order for each instance that lives, all to be given at once. `pod` is as it was started.
 pub fn orders(pod: &Pod, records: &[ContainerRecord], grace_ms: u64) -> Vec<StopOrder> {
-    let live = records.iter().filter(|record| is_live(record));
+    let live = records.iter().filter(|record| record.state.is_live());
     live.map(|record| order(pod, record, grace_ms)).collect()
-}
-
-fn is_live(record: &ContainerRecord) -> bool {
-    match record.state {
-        InstanceState::Running { .. } | InstanceState::Stopping { .. } => true,
-        InstanceState::Exited(_) => false,
-    }
 }
 
 /// The end of this instance with the rest of its pod.
