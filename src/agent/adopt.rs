@@ -102,9 +102,7 @@ impl Agent {
             }
         }
     }
-}
 
-impl Agent {
     /// N-43: durable directories of pods that nothing knows (a record that was bad, a power cut in between) go, once
     /// the source has delivered.
     pub fn throw_orphaned_pods(&mut self) {
@@ -116,7 +114,7 @@ impl Agent {
                 });
             if !is_known {
                 let _ = trash::throw(&self.config.paths.trash(), &pod.path());
-                self.trash_is_dirty = true;
+                self.jobs.trash_is_dirty = true;
             }
         }
     }

@@ -30,31 +30,31 @@ impl Backend for Answers {
             node_name: agent.config.node_name.clone(),
             paths: agent.config.paths.clone(),
             pod_manifest_path: agent.config.pod_manifest_path.clone(),
-            ready: agent.has_delivered,
+            ready: agent.manifests.has_delivered,
             stopping: agent.wishes.stop,
             draining: agent.wishes.drain.is_some(),
             labels: agent.rules.labels.clone(),
             allocatable: Some(agent.rules.allocatable),
-            generation: agent.generation,
-            files: agent.snapshot.files.clone(),
-            conditions: agent.shown.conditions.clone(),
+            generation: agent.view.generation(),
+            files: agent.manifests.snapshot.files.clone(),
+            conditions: agent.view.shown.conditions.clone(),
         }
     }
 
     fn pods(&self) -> Vec<Pod> {
-        self.0.borrow().shown.pods.values().cloned().collect()
+        self.0.borrow().view.shown.pods.values().cloned().collect()
     }
 
     fn describe(&self, uid: &PodUid) -> Option<Description> {
         // Of this moment: in the last pass's own, a wait would have the length that it had then.
         let notes = self.plan().notes;
         let agent = self.0.borrow();
-        let pod = agent.shown.pods.get(uid)?.clone();
+        let pod = agent.view.shown.pods.get(uid)?.clone();
         let holding = agent.sandboxes.get(uid);
         let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
         let findings = agent.probes.findings();
-        let file = agent.snapshot.files.iter();
+        let file = agent.manifests.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);
         let held = file.clone().find(|file| file.held);
         Some(Description {
@@ -91,11 +91,11 @@ impl Backend for Answers {
     }
 
     fn generation(&self) -> u64 {
-        self.0.borrow().generation
+        self.0.borrow().view.generation()
     }
 
     fn changed(&self) -> Receiver<Infallible> {
-        self.0.borrow().gate.1.clone()
+        self.0.borrow().view.changed()
     }
 
     fn stop(&self) {

@@ -224,6 +224,6 @@ impl Agent {
             }
         }
         self.records.forget(uid);
-        self.trash_is_dirty = true;
+        self.jobs.trash_is_dirty = true;
     }
 }

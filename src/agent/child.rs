@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use futures_lite::AsyncReadExt;
 use smol::Async;
@@ -21,14 +21,22 @@ pub fn watch(child: &Child) -> io::Result<Async<OwnedFd>> {
     Async::new(pidfd)
 }
 
-/// Runs `vetch ARGS…` to its end; a failure is what it said on stderr, in one line.
-pub async fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<(), String> {
-    run_child(args)
-        .await
-        .unwrap_or_else(|error| Err(error.to_string()))
+/// Why a child did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildError {
+    /// It could not be started, or not be watched.
+    #[error("run a child")]
+    Run(#[from] io::Error),
+    /// It failed without a word.
+    #[error("a child ended with {0}")]
+    Status(ExitStatus),
+    /// It failed, and said this on stderr.
+    #[error("{0}")]
+    Words(String),
 }
 
-async fn run_child<S: AsRef<OsStr>>(args: &[S]) -> io::Result<Result<(), String>> {
+/// Runs `vetch ARGS…` to its end, and gives what it said on stderr, in one line.
+pub async fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<String, ChildError> {
     let mut child = Command::new("/proc/self/exe")
         .args(args)
         .env_clear()
@@ -44,13 +52,11 @@ async fn run_child<S: AsRef<OsStr>>(args: &[S]) -> io::Result<Result<(), String>
     // It closed its stderr, so that it is about to end; but that is its word only.
     let _ = watch(&child)?.readable().await;
     let status = child.wait()?;
-    Ok(if status.success() {
-        Ok(())
-    } else if words.is_empty() {
-        Err(status.to_string())
-    } else {
-        Err(words)
-    })
+    match (status.success(), words.is_empty()) {
+        (true, _) => Ok(words),
+        (false, true) => Err(ChildError::Status(status)),
+        (false, false) => Err(ChildError::Words(words)),
+    }
 }
 
 async fn last_words(mut stderr: Async<std::process::ChildStderr>) -> String {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::log::Log;
+use crate::pod::PodUid;
 
 /// What a condition is about; one text each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +24,10 @@ pub enum About {
     Source,
     /// Changes of this directory or file are noticed late.
     Watch(PathBuf),
-    /// Something of a pod, by its UID.
-    Pod(String),
+    /// What the holder of this pod says of its logs and its record.
+    Holder(PodUid),
+    /// What a dead sandbox left of this pod does not go.
+    Cleaning(PodUid),
 }
 
 /// All conditions that hold.

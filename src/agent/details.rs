@@ -41,7 +41,7 @@ fn detail(
     let (uid, name) = (&document.uid, &container.name);
     let newest = instances.first();
     let running = instances.iter().find(|instance| instance.state.is_live());
-    let due = agent.shown.restarts.get(&(uid.clone(), name.clone()));
+    let due = agent.view.shown.restarts.get(&(uid.clone(), name.clone()));
     let memory = agent.history.pods.get(uid);
     let past = memory.and_then(|memory| memory.containers.get(name)?.last.as_ref());
     let remembered = past.map(|last| last.restart_count);

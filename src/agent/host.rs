@@ -1,6 +1,8 @@
 //! Facts about this machine: addresses, cgroups, rights, and the files that containers get a copy of.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
@@ -17,6 +19,9 @@ mod tests;
 
 /// P-207: where systemd-resolved keeps the servers behind its stub.
 const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+
+/// Bytes of the largest file that containers get a copy of.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// Looks once; addresses may change later, see [`addresses`].
 pub fn facts(node_name: &str) -> NodeFacts {
@@ -153,10 +158,26 @@ fn first_local(trie: &str) -> Option<IpAddr> {
 /// P-200, P-207: text of the node's resolv.conf; a stub that answers on a loopback address only is replaced by the
 /// servers behind it, where systemd-resolved tells them.
 pub fn resolv_conf(path: &Path) -> String {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    if network::resolv_conf_is_stub(&text) {
-        std::fs::read_to_string(RESOLVED).unwrap_or(text)
+    let own = text(path).unwrap_or_default();
+    if network::resolv_conf_is_stub(&own) {
+        text(Path::new(RESOLVED)).unwrap_or(own)
     } else {
-        text
+        own
     }
+}
+
+/// P-187: text of the node's hosts file.
+pub fn hosts() -> String {
+    text(Path::new("/etc/hosts")).unwrap_or_default()
+}
+
+/// A file that containers get a copy of. One that is far too large for that is as good as none (invariant 8).
+fn text(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if file.metadata()?.len() > MAX_TEXT {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut text = String::new();
+    file.take(MAX_TEXT).read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -69,7 +69,7 @@ impl Imports {
 
     /// The child ended. False when its failure says nothing, since a file was still being written; the end of that, or
     /// the next rescan, starts another child. Starting it at once would mean one after the other for all of a slow copy.
-    pub fn finished<E>(&mut self, outcome: &Result<(), E>) -> bool {
+    pub fn finished<T, E>(&mut self, outcome: &Result<T, E>) -> bool {
         let is_settled = outcome.is_ok() || prints(&self.dir) == self.done;
         let is_overtaken = std::mem::replace(&mut self.phase, Phase::Idle) == Phase::Overtaken;
         if is_settled || is_overtaken {

@@ -173,7 +173,7 @@ fn write_files(
 
     let is_host_network = order.record.sandbox.host_network;
     let node_hosts = if is_host_network {
-        std::fs::read_to_string("/etc/hosts").unwrap_or_default()
+        host::hosts()
     } else {
         String::new()
     };

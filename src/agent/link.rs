@@ -1,7 +1,7 @@
 //! One task per holder: starts or adopts it, talks to it, notices its death. It decides nothing.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use smol::{Async, Timer};
 use super::child::watch;
 use super::news::{Fact, News, SandboxId};
 use crate::config::HolderPaths;
+use crate::error::chain;
 use crate::holder::client::{ClientError, HolderConnection};
 use crate::holder::proto::{FromHolder, ProcessId, ToHolder};
 use crate::sys;
@@ -23,6 +24,8 @@ const READY_DEADLINE: Duration = Duration::from_secs(30);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Longest first line read from a holder.
 const MAX_READY_LINE: usize = 4096;
+/// Bytes of a dead holder's last words.
+const MAX_WORDS: u64 = 4096;
 
 /// Where a holder comes from.
 #[derive(Debug)]
@@ -44,6 +47,24 @@ pub struct Link {
     pub requests: Receiver<ToHolder>,
     /// Where to tell.
     pub news: Sender<News>,
+}
+
+/// Why no holder came.
+#[derive(Debug, thiserror::Error)]
+enum ArriveError {
+    #[error("start the holder")]
+    Start(#[source] io::Error),
+    #[error("hear from the holder")]
+    Hear(#[source] io::Error),
+    #[error("watch the holder")]
+    Watch(#[source] io::Error),
+    #[error("the holder was not ready within {} s", READY_DEADLINE.as_secs())]
+    Late,
+    #[error("the holder ended before it was ready")]
+    Ended,
+    /// Its own words.
+    #[error("{0}")]
+    Told(String),
 }
 
 /// A holder process that is watched.
@@ -71,7 +92,13 @@ impl Link {
                 holder.reap();
                 Fact::Died
             }
-            Err(why) => Fact::NeverCame(why),
+            Err(error) => {
+                let why = chain(&error);
+                let words = last_words(&self.paths);
+                Fact::NeverCame(
+                    words.map_or_else(|| why.clone(), |words| format!("{why}: {words}")),
+                )
+            }
         };
         self.tell(fact).await;
     }
@@ -81,27 +108,23 @@ impl Link {
         let _ = self.news.send(News::Holder(self.id.clone(), fact)).await;
     }
 
-    async fn arrive(&self, seed: Seed) -> Result<Watched, String> {
-        match seed {
-            Seed::Adopt(pidfd) => Ok(Watched { pidfd, child: None }),
-            Seed::Spawn => {
-                let mut child = spawn(&self.paths).map_err(|e| format!("start the holder: {e}"))?;
-                let outcome = match child.stdout.take() {
-                    Some(stdout) => ready(stdout).await,
-                    None => Err("start the holder: no pipe".to_owned()),
-                };
-                let pidfd = watch(&child).map_err(|e| format!("watch the holder: {e}"));
-                match outcome.and(pidfd) {
-                    Ok(pidfd) => Ok(Watched {
-                        pidfd,
-                        child: Some(child),
-                    }),
-                    Err(why) => {
-                        end(child).await;
-                        Err(last_words(&self.paths)
-                            .map_or_else(|| why.clone(), |words| format!("{why}: {words}")))
-                    }
-                }
+    async fn arrive(&self, seed: Seed) -> Result<Watched, ArriveError> {
+        let mut child = match seed {
+            Seed::Adopt(pidfd) => return Ok(Watched { pidfd, child: None }),
+            Seed::Spawn => spawn(&self.paths).map_err(ArriveError::Start)?,
+        };
+        let pidfd = async {
+            ready(child.stdout.take()).await?;
+            watch(&child).map_err(ArriveError::Watch)
+        };
+        match pidfd.await {
+            Ok(pidfd) => Ok(Watched {
+                pidfd,
+                child: Some(child),
+            }),
+            Err(error) => {
+                end(child).await;
+                Err(error)
             }
         }
     }
@@ -192,22 +215,21 @@ fn spawn(paths: &HolderPaths) -> io::Result<Child> {
 }
 
 /// Waits for the `ready` line.
-async fn ready(stdout: ChildStdout) -> Result<(), String> {
-    let line = async {
-        first_line(stdout)
-            .await
-            .map_err(|e| format!("hear from the holder: {e}"))
-    };
+async fn ready(stdout: Option<ChildStdout>) -> Result<(), ArriveError> {
+    let stdout = stdout.ok_or(ArriveError::Ended)?;
+    let line = async { first_line(stdout).await.map_err(ArriveError::Hear) };
     let late = async {
         Timer::after(READY_DEADLINE).await;
-        let seconds = READY_DEADLINE.as_secs();
-        Err(format!("the holder was not ready within {seconds} s"))
+        Err(ArriveError::Late)
     };
     let line = line.or(late).await?;
     match line.trim() {
         "ready" => Ok(()),
-        "" => Err("the holder ended before it was ready".to_owned()),
-        other => Err(other.strip_prefix("error: ").unwrap_or(other).to_owned()),
+        "" => Err(ArriveError::Ended),
+        other => {
+            let why = other.strip_prefix("error: ").unwrap_or(other);
+            Err(ArriveError::Told(why.to_owned()))
+        }
     }
 }
 
@@ -235,8 +257,9 @@ async fn end(mut child: Child) {
 
 /// What a dead holder said last, for the log.
 pub fn last_words(paths: &HolderPaths) -> Option<String> {
-    let text = std::fs::read(paths.dir().join("holder.err")).ok()?;
-    let text = String::from_utf8_lossy(text.get(..MAX_READY_LINE).unwrap_or(&text)).into_owned();
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    let mut words = Vec::new();
+    let file = File::open(paths.dir().join("holder.err")).ok()?;
+    file.take(MAX_WORDS).read_to_end(&mut words).ok()?;
+    let text = String::from_utf8_lossy(&words).trim().to_owned();
+    (!text.is_empty()).then_some(text)
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use async_channel::Receiver;
 use futures_lite::future;
-use jiff::Timestamp;
 use smol::{LocalExecutor, Timer};
 
+mod absorb;
 mod adopt;
 mod answers;
 mod apply;
@@ -26,13 +26,16 @@ mod conditions;
 mod details;
 mod host;
 mod imports;
+mod jobs;
 mod launch;
 mod link;
 pub mod log;
+mod manifests;
 mod news;
 mod notify;
 mod pass;
 mod probes;
+mod problems;
 mod records;
 mod ring;
 mod sandboxes;
@@ -42,27 +45,31 @@ pub mod start;
 mod state;
 pub mod store;
 pub mod trash;
+mod view;
 mod watch;
 
 use crate::api::server::{self, ListenError};
 use crate::config::Config;
 use crate::holder::cgroup::{CgroupError, Cgroups};
 use crate::image::{Store, StoreError};
-use crate::plan::{EndingCause, History};
-use crate::pod::StaticPod;
+use crate::plan::History;
 use crate::sys::clock;
 pub use adopt::AdoptError;
 use answers::Answers;
 use conditions::{About, Conditions};
 use imports::Imports;
+use jobs::Jobs;
 use log::Log;
+use manifests::Manifests;
 use news::News;
 use pass::Next;
 use probes::Probes;
+use problems::Problems;
 use ring::Ring;
-use sources::{FileSource, Snapshot};
+use sources::FileSource;
 use start::StartError;
-use state::{Agent, Job, Need, Shared, Shown, Wishes};
+use state::{Agent, Need, Shared, Wishes};
+use view::View;
 use watch::Watch;
 
 /// News that may wait; tasks wait when it is full.
@@ -142,9 +149,10 @@ fn take_over(
         log,
         cgroups: Rc::new(Cgroups::discover()?),
         store: Store::open(&config.paths.images())?,
-        source: FileSource::new(&config.pod_manifest_path, &config.node_name),
-        snapshot: Snapshot::default(),
-        has_delivered: false,
+        manifests: Manifests::new(FileSource::new(
+            &config.pod_manifest_path,
+            &config.node_name,
+        )),
         imports: Imports::new(config.paths.images_import()),
         executor,
         news,
@@ -155,19 +163,14 @@ fn take_over(
         records: loaded.files,
         ring: Ring::default(),
         images: BTreeMap::new(),
-        start_problems: BTreeMap::new(),
-        sandbox_problems: BTreeMap::new(),
+        problems: Problems::default(),
         conditions,
         wishes: Wishes::default(),
-        shown: Shown::default(),
-        generation: 0,
-        gate: async_channel::bounded(1),
+        view: View::new(),
         wake_at_boot_ms: None,
-        sync: Job::Idle,
-        sweep: Job::Idle,
+        jobs: Jobs::new(),
         is_tidy: false,
-        trash_is_dirty: true,
-        next_rescan_boot_ms: 0,
+        watches: Vec::new(),
         next_serial: 1,
         node,
         config,
@@ -180,26 +183,14 @@ fn take_over(
 }
 
 impl Agent {
-    /// D-1 over a restart: what ran last counts as the last good content of its file. Not what was on its way out.
-    fn seed_source(&mut self, mut known: Vec<(Timestamp, StaticPod)>) {
-        known.sort_by_key(|(start, _)| std::cmp::Reverse(*start));
-        let recorded = known.into_iter().map(|(_, pod)| pod);
-        let adopted = self.sandboxes.values().map(|h| h.record.pod.clone());
-        let is_ending = |pod: &StaticPod| {
-            let memory = self.history.pods.get(&pod.uid);
-            let ending = memory.and_then(|memory| memory.ending);
-            ending.is_some_and(|ending| ending.cause == EndingCause::Removed)
-        };
-        let pods = recorded.chain(adopted).filter(|pod| !is_ending(pod));
-        self.source.seed(pods.collect());
-    }
-
     /// Starts the tasks that hear of changes on disk: before the first look, or what changes meanwhile would wait for
     /// the periodic one.
-    fn watch(&self) {
-        let watch = |path: &Path, hint: fn() -> News| {
-            let telling = watch::tell(Watch::new(path), self.news.clone(), hint);
+    fn watch(&mut self) {
+        let mut watch = |path: &Path, hint: fn() -> News| {
+            let (look, asked) = async_channel::bounded(1);
+            let telling = watch::tell(Watch::new(path), asked, (self.news.clone(), hint));
             self.executor.spawn(telling).detach();
+            self.watches.push(look);
         };
         watch(&self.config.pod_manifest_path, || News::Manifests);
         watch(&self.config.paths.images_import(), || News::Imports);

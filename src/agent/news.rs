@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::child::ChildError;
 use super::probes::Report;
 use super::store::WriteError;
 use crate::holder::proto::{HolderState, Reply};
@@ -35,8 +36,8 @@ pub enum News {
     Images,
     /// Something was dropped into, or changed in, the import directory.
     Imports,
-    /// The import child ended; its last words when something could not be imported.
-    Imported(Result<(), String>),
+    /// The import child ended; what it warned of, or why something could not be imported.
+    Imported(Result<String, ChildError>),
     /// From a holder.
     Holder(SandboxId, Fact),
     /// From a probe.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -70,14 +71,26 @@ pub fn load(paths: &Paths) -> Loaded {
     loaded
 }
 
-fn load_one(path: &Path, uid: &str) -> Result<Option<(Record, u64)>, String> {
-    let bytes = state_file::read_bytes(path).map_err(|error| error.to_string())?;
-    let Some(bytes) = bytes else { return Ok(None) };
-    let record: Record = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+/// What is wrong with a record.
+#[derive(Debug, thiserror::Error)]
+enum BadRecord {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Content(#[from] serde_json::Error),
+    #[error("it is of pod {0}")]
+    OtherPod(PodUid),
+}
+
+fn load_one(path: &Path, uid: &str) -> Result<Option<(Record, u64)>, BadRecord> {
+    let Some(bytes) = state_file::read_bytes(path)? else {
+        return Ok(None);
+    };
+    let record: Record = serde_json::from_slice(&bytes)?;
     if record.pod.uid.as_str() == uid {
         Ok(Some((record, print(&bytes))))
     } else {
-        Err(format!("it is of pod {}", record.pod.uid))
+        Err(BadRecord::OtherPod(record.pod.uid))
     }
 }
 

@@ -5,8 +5,13 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
+use futures_lite::FutureExt;
+use smol::Timer;
+
+use super::child;
 use super::store::{self, WriteError};
 use crate::config::{Config, HolderPaths, Paths};
 use crate::holder::proto::{HolderState, ProcessId};
@@ -14,6 +19,9 @@ use crate::sys::{clock, process, remove, state_file};
 
 #[cfg(test)]
 mod tests;
+
+/// A module is loaded within this time, or not at all.
+const MODPROBE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What this machine or this call lacks.
 #[derive(Debug, thiserror::Error)]
@@ -93,15 +101,31 @@ pub fn check_environment() -> Result<(), StartError> {
         return Err(StartError::NoCgroups);
     }
     if !knows_overlay(&read("/proc/filesystems")?) {
-        // The kernel would load it at the first mount; that mount is inside a holder, where a failure is hard to read.
-        let _ = std::process::Command::new("modprobe")
-            .arg("overlay")
-            .status();
+        load_overlay();
         if !knows_overlay(&read("/proc/filesystems")?) {
             return Err(StartError::NoOverlay);
         }
     }
     Ok(())
+}
+
+/// The kernel would load it at the first mount; that mount is inside a holder, where a failure is hard to read.
+fn load_overlay() {
+    let modprobe = Command::new("modprobe").arg("overlay").spawn();
+    // Without modprobe the module may be built in, or it is missed by who looks next.
+    let Ok(mut modprobe) = modprobe else { return };
+    let ended = async {
+        if let Ok(pidfd) = child::watch(&modprobe) {
+            let _ = pidfd.readable().await;
+        }
+    };
+    let late = async {
+        Timer::after(MODPROBE_DEADLINE).await;
+    };
+    smol::block_on(ended.or(late));
+    // One that hangs in the kernel dies when it can; nobody waits for that.
+    let _ = modprobe.kill();
+    let _ = modprobe.try_wait();
 }
 
 fn is_new_enough(release: &str) -> bool {
@@ -163,6 +187,8 @@ pub struct Lock {
 
 /// A child that an agent was just starting when it was killed holds the agent's lock until its exec.
 const LOCK_LINGERS_MS: u64 = 2000;
+/// Bytes of a lock file that are read.
+const MAX_PID_TEXT: u64 = 32;
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// Whether the writer of a lock file lives.
@@ -195,7 +221,8 @@ pub fn lock(paths: &Paths) -> Result<Lock, StartError> {
         }
         let mut pid = String::new();
         file.rewind().map_err(failed)?;
-        file.read_to_string(&mut pid).map_err(failed)?;
+        let first = (&mut file).take(MAX_PID_TEXT).read_to_string(&mut pid);
+        first.map_err(failed)?;
         if owner_lives(pid.trim()) || clock::now().boot_ms >= give_up_at {
             return Err(StartError::AlreadyRunning {
                 pid: pid.trim().to_owned(),

@@ -1,26 +1,27 @@
 //! Says that something on disk may have changed. Only a hint: the caller looks at everything again, and does so every
-//! `file_check_frequency` in any case. A watch that cannot be had, or dies with its directory, is tried again.
+//! `file_check_frequency` in any case. It asks the watches to look then, too: one that could not be had is tried again,
+//! and none needs a timer of its own (invariant 5).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use async_channel::Sender;
+use async_channel::{Receiver, Sender};
 use futures_lite::FutureExt;
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use rustix::io::Errno;
-use smol::{Async, Timer};
+use smol::Async;
 
 use super::news::News;
 
-/// Pause before a lost watch is made again.
-const RETRY: Duration = Duration::from_secs(20);
-
 /// Sends `hint()` for each burst of changes, and each change of the watch's own health, for ever.
-pub async fn tell(mut watch: Watch, news: Sender<News>, hint: fn() -> News) {
+pub async fn tell(
+    mut watch: Watch,
+    asked: Receiver<()>,
+    (news, hint): (Sender<News>, fn() -> News),
+) {
     let mut told = None;
     loop {
         if watch.problem != told {
@@ -33,11 +34,13 @@ pub async fn tell(mut watch: Watch, news: Sender<News>, hint: fn() -> News) {
             true
         };
         // So that a lost watch is made again, and a mount over the path is seen.
-        let retry = async {
-            Timer::after(RETRY).await;
+        let look = async {
+            if asked.recv().await.is_err() {
+                return std::future::pending().await;
+            }
             false
         };
-        if changed.or(retry).await {
+        if changed.or(look).await {
             let _ = news.send(hint()).await;
         }
     }

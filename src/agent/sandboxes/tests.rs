@@ -1,7 +1,9 @@
 use async_channel::Receiver;
 
 use super::*;
-use crate::holder::proto::{Exit, HookState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
+use crate::holder::proto::{
+    Exit, HookState, InstanceState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp,
+};
 use crate::pod::{Origin, StaticPod};
 
 fn uid() -> PodUid {

@@ -132,8 +132,34 @@ fn a_watch_that_cannot_be_had_is_told_and_made_again() {
         smol::Timer::after(DEADLINE).await;
         panic!("nothing more is told");
     };
-    let telling = tell(watch, news, || News::Images);
+    let (_look, asked) = async_channel::bounded(1);
+    let telling = tell(watch, asked, (news, || News::Images));
     smol::block_on(told.or(telling).or(late));
+}
+
+/// A rename far above gives no event; the periodic look at everything finds out.
+#[test]
+fn a_watch_that_is_asked_sees_that_its_path_is_another_one() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("x/y/z");
+    fs::create_dir_all(&dir).unwrap();
+    let watch = Watch::new(&dir);
+    let (news, inbox) = async_channel::unbounded();
+    let (look, asked) = async_channel::bounded(1);
+    let told = async {
+        fs::rename(root.path().join("x"), root.path().join("old")).unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        look.send(()).await.unwrap();
+        assert!(matches!(inbox.recv().await, Ok(News::Images)));
+        put(&dir.join("a"), "1");
+        assert!(matches!(inbox.recv().await, Ok(News::Images)));
+    };
+    let late = async {
+        smol::Timer::after(DEADLINE).await;
+        panic!("nothing more is told");
+    };
+    let telling = tell(watch, asked, (news, || News::Images));
+    smol::block_on(telling.or(told).or(late));
 }
 
 #[test]
