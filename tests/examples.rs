@@ -1,4 +1,5 @@
-//! The examples: each is short, says what to observe, and has no problem; the first one really runs.
+//! The examples: each is short, says what to observe, and has no problem; the first ones really run. Those of
+//! `examples/lifecycle` run in `tests/lifecycle`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,12 +9,14 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 fn examples() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir("examples")
-        .expect("read examples")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let dirs = ["examples", "examples/lifecycle"].map(|dir| {
+        let entries = std::fs::read_dir(dir).expect("read examples");
+        entries.map(|entry| entry.expect("an entry").path())
+    });
+    let mut files: Vec<PathBuf> = dirs.into_iter().flatten().collect();
+    files.retain(|path| path.is_file());
     files.sort();
-    assert!(files.len() >= 4, "{files:?}");
+    assert!(files.len() >= 14, "{files:?}");
     files
 }
 

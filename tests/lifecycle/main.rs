@@ -1,6 +1,7 @@
 //! The lifecycle of pods from start to end, with a real agent and real containers that tell a witness what they do.
 
 mod deadline;
+mod examples;
 mod hooks;
 mod init;
 mod kills;
