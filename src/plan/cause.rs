@@ -6,13 +6,57 @@ use super::outcome::Outcome;
 use super::pass::{Goal, PodView};
 use super::stop::{self, StopOrder};
 use super::{
-    Action, EndingCause, LiveInstance, PodHistory, StopCause, container, events, probes, shutdown,
+    Action, EndingCause, LiveInstance, PodHistory, SandboxState, StopCause, container, events,
+    probes, shutdown,
 };
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState, MIN_GRACE_MS};
 use crate::pod::lifecycle::{self, RestartPolicy};
 use crate::pod::probe;
 
-/// Stops every instance that has a cause to end. A cause that has gone before its stop reached the holder is forgotten.
+/// Finds who has a cause to end in a pod that runs, before anything is decided: nobody starts behind a sidecar that is to
+/// end. A cause that has gone before its stop reached the holder is forgotten.
+pub(super) fn note(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    let Some(SandboxState::Ready { containers, .. }) = view.sandbox.map(|s| &s.state) else {
+        return;
+    };
+    if view.goal != Goal::Run {
+        return;
+    }
+    for record in containers {
+        let is_running = match record.state {
+            InstanceState::Running { .. } => true,
+            InstanceState::Stopping { .. } | InstanceState::Exited(_) => false,
+        };
+        if is_running {
+            let cause = cause(view, memory, record);
+            remember(view, memory, (record, cause), out);
+        }
+    }
+}
+
+/// The event is for the first cause.
+fn remember(
+    view: &PodView<'_>,
+    memory: &mut PodHistory,
+    (record, cause): (&ContainerRecord, Option<StopCause>),
+    out: &mut Outcome,
+) {
+    let Some(current) = current_mut(memory, record) else {
+        return;
+    };
+    match cause {
+        Some(cause) if current.stop.is_none() => {
+            let reason = order(view, record, &cause).reason;
+            current.stop = Some(cause);
+            out.events
+                .push(events::killing(view, &record.name, &reason));
+        }
+        Some(_) => {}
+        None => current.stop = None,
+    }
+}
+
+/// Stops every instance that has a cause to end.
 pub(super) fn stop_due(
     view: &PodView<'_>,
     memory: &mut PodHistory,
@@ -21,14 +65,9 @@ pub(super) fn stop_due(
 ) {
     for record in records {
         match (cause(view, memory, record), &record.state) {
-            (_, InstanceState::Exited(_)) | (None, InstanceState::Stopping { .. }) => {}
+            (_, InstanceState::Exited(_)) | (None, _) => {}
             (Some(cause), InstanceState::Running { .. } | InstanceState::Stopping { .. }) => {
                 stop(view, memory, (record, cause), out);
-            }
-            (None, InstanceState::Running { .. }) => {
-                if let Some(current) = current_mut(memory, record) {
-                    current.stop = None;
-                }
             }
         }
     }
@@ -84,7 +123,7 @@ fn failed_hook(record: &ContainerRecord) -> Option<StopCause> {
 }
 
 /// Asks for the end of an instance, again until the holder says that it is stopping, and then only to shorten the wait
-/// (P-75). The event is for the first time, and so is the cause.
+/// (P-75).
 fn stop(
     view: &PodView<'_>,
     memory: &mut PodHistory,
@@ -105,13 +144,7 @@ fn stop(
     if !is_due {
         return;
     }
-    if let Some(current) = current_mut(memory, record)
-        && current.stop.is_none()
-    {
-        current.stop = Some(cause);
-        out.events
-            .push(events::killing(view, &record.name, &order.reason));
-    }
+    remember(view, memory, (record, Some(cause)), out);
     out.actions.push(Action::StopContainer {
         uid: view.uid.clone(),
         id: order.id,

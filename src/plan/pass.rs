@@ -6,7 +6,8 @@ use super::run::Verdicts;
 use super::shutdown::{Due, Leaver};
 use super::{
     Action, Desired, Ending, EndingCause, Halt, Note, Now, Observed, PodHistory, Rules, Sandbox,
-    SandboxState, absorb, deadline, events, notes, probes, restart_all, run, sandbox, status,
+    SandboxState, absorb, cause, deadline, events, notes, probes, restart_all, run, sandbox,
+    status,
 };
 use crate::pod::{PodUid, StaticPod};
 
@@ -86,6 +87,7 @@ pub(super) fn plan_pod(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
     absorb::absorb(&view, &mut memory, out);
     deadline::count(&view, &mut memory);
     restart_all::update(&view, &mut memory);
+    cause::note(&view, &mut memory, out);
     let mut verdicts = run::verdicts(&view, &memory);
     if view.goal == Goal::Run {
         memory.finished =

@@ -174,3 +174,25 @@ fn removed_pod_ends_its_sidecars_in_reverse_order() {
         ]
     );
 }
+
+/// What is found out in a pass counts in that pass: nobody starts behind a sidecar that is about to end.
+#[test]
+fn a_sidecar_that_is_to_end_is_waited_for_at_once() {
+    let mut failed_hook = job_with(json!({}));
+    let failed = HookState::Failed {
+        message: "exit code 1".into(),
+    };
+    let record = with_post_start(running("log", 0, 1), failed);
+    let plan = failed_hook.sees(2, vec![record]);
+    assert_eq!(action_lines(&plan), ["stop log-0 5000"]);
+    assert_eq!(
+        note_lines(&plan)[1],
+        "init waits for sidecar log to be started"
+    );
+
+    let probe = json!({"tcpSocket": {"port": 80}});
+    let mut failed_probe = job_with(json!({"livenessProbe": probe}));
+    failed_probe.finds("log-0", ProbeKind::Liveness, ProbeVerdict::Failure);
+    let asked = failed_probe.asks(2, vec![running("log", 0, 1)]);
+    assert_eq!(asked, ["stop log-0 5000"]);
+}
