@@ -80,7 +80,7 @@ pub(super) fn order(view: &PodView<'_>, memory: &PodHistory, out: &mut Outcome) 
     let Some(SandboxState::Ready { containers, .. }) = view.sandbox.map(|s| &s.state) else {
         return;
     };
-    if view.goal == Goal::Rest {
+    if view.goal == Goal::Rest || memory.finished.is_some() {
         //
         return;
     }

@@ -235,6 +235,9 @@ fn pod_that_ends_is_asked_for_readiness_only() {
     let plan = story.sees(2000, vec![log, exited("app", 0, (500, 1500), 0)]);
     assert_eq!(story.memory().finished, Some(Finished::Succeeded));
     assert_eq!(probe_lines(&plan), probes(&[]));
+    // Nor when it is removed before its sidecars have ended.
+    let plan = planned(&[], &story.observed, &story.history, 2500);
+    assert_eq!(probe_lines(&plan), probes(&[]));
 }
 
 /// A stop that was decided but never sent is decided anew: its cause may have gone.
