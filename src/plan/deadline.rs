@@ -10,13 +10,26 @@ use super::{ActiveTime, Finished, Now, PodHistory, events};
 /// 2020-01-01: a wall clock before it was not set.
 const CLOCK_IS_SET_S: i64 = 1_577_836_800;
 
-/// Counts on after a reboot. Once a boot, so that nothing is written while nothing happens.
+/// Further apart from CLOCK_BOOTTIME, the wall clock was set; nearer, it drifts.
+const SET_MS: u128 = 60_000;
+
+/// Counts on after a reboot, and when the wall clock was set: what it says after the next reboot is compared with what it
+/// says now. Nothing is written while nothing happens.
 pub(super) fn count(view: &PodView<'_>, memory: &mut PodHistory) {
     let boot_id = &view.world.rules.boot_id;
     let now = view.world.now;
     let before_ms = match &memory.active {
-        Some(active) if active.boot_id == *boot_id => return,
+        Some(active) if active.boot_id == *boot_id => {
+            let passed_ms = now.boot_ms.saturating_sub(active.since.boot_ms);
+            let by_wall = now.wall.duration_since(active.since.wall).as_millis();
+            if by_wall.abs_diff(i128::from(passed_ms)) < SET_MS {
+                return;
+            }
+            active.before_ms.saturating_add(passed_ms)
+        }
         Some(active) => active.before_ms.saturating_add(gap_ms(active, now)),
+        // Nobody is active who was never taken.
+        None if view.refusal().is_some() => return,
         None => 0,
     };
     memory.active = Some(ActiveTime {
@@ -43,6 +56,9 @@ pub(super) fn check(
     memory: &PodHistory,
     out: &mut Outcome,
 ) -> Option<Finished> {
+    if view.refusal().is_some() {
+        return None;
+    }
     let due_boot_ms = due_boot_ms(view, memory)?;
     if view.world.now.boot_ms < due_boot_ms {
         out.wake_at(due_boot_ms);

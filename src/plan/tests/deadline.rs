@@ -113,3 +113,61 @@ fn counting_writes_nothing() {
     };
     assert_eq!(story.memory().active, Some(active));
 }
+
+/// A clock that was set in one boot does not tell how long the node was off before the next.
+#[test]
+fn time_that_somebody_set_is_no_time_that_has_passed() {
+    let year_ms = 365 * 24 * 3_600_000;
+    let mut story = story();
+    let passes = [
+        ("boot-1", at(10_000)),
+        // The clock is set; then the node is off for 5 s.
+        (
+            "boot-1",
+            Stamp {
+                boot_ms: 20_000,
+                ..at(2 * year_ms)
+            },
+        ),
+        (
+            "boot-1",
+            Stamp {
+                boot_ms: 30_000,
+                ..at(2 * year_ms + 10_000)
+            },
+        ),
+        (
+            "boot-2",
+            Stamp {
+                boot_ms: 1000,
+                ..at(2 * year_ms + 15_000)
+            },
+        ),
+    ];
+    let mut wake = None;
+    for (boot, now) in passes {
+        story.rules.boot_id = boot.into();
+        let wanted = desired(&[&story.pod]);
+        let plan = plan(&wanted, &story.observed, &story.history, &story.rules, now);
+        story.history = plan.history;
+        wake = plan.wake_at_boot_ms;
+    }
+    assert_eq!(wake, Some(36_000), "25 s of 60 are over");
+}
+
+/// A pod that the node does not take is not active.
+#[test]
+fn the_time_of_a_refused_pod_does_not_run() {
+    let mut story = story();
+    story.observed = nothing();
+    let spec = story.pod.pod.spec.as_mut().unwrap();
+    spec.node_selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    story.pass(1000);
+    let plan = story.pass(100_000);
+    assert_eq!(phase(&plan, &story.pod), "Pending");
+    assert_eq!(plan.wake_at_boot_ms, None);
+    story.rules.labels = [("disk".to_owned(), "ssd".to_owned())].into();
+    let plan = story.pass(200_000);
+    assert_eq!(action_lines(&plan), ["sandbox 0"]);
+    assert_eq!(plan.wake_at_boot_ms, Some(260_000));
+}
