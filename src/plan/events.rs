@@ -128,10 +128,10 @@ pub(super) fn sandbox_failed(problem: &StartProblem) -> Announcement {
     )
 }
 
-/// D-3: the node does not take the pod.
+/// D-3: the node does not take the pod. Once for each reason: who has the port, or how much, changes with every other pod.
 pub(super) fn refused(refusal: &Refusal) -> Announcement {
     let Refusal { reason, message } = refusal;
-    Announcement::warning(format!("{reason} {message}"), reason, message.clone())
+    Announcement::warning(format!("refused: {reason}"), reason, message.clone())
 }
 
 /// The holder drops log lines. The pod runs on.

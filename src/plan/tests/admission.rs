@@ -293,6 +293,18 @@ fn a_refused_pod_starts_when_the_cause_has_gone() {
     assert_eq!(reason(&after, &b), None);
 }
 
+/// Who owns the port, or how much others use, changes often; an event tells that the pod waits.
+#[test]
+fn a_refusal_is_announced_once_whoever_stands_in_the_way() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| named(name, &port(8080)));
+    let by = |owner, history: &History| planned(&[&b], &with_sandbox(nothing(), owner), history);
+    let first = by(&a, &History::default());
+    let second = by(&c, &first.history);
+    assert_eq!(reason(&second, &b).as_deref(), Some("NodePorts"));
+    let about_b = second.events.iter().filter(|e| e.uid == b.uid);
+    assert_eq!(about_b.count(), 0);
+}
+
 /// Whoever was admitted keeps its place when its sandbox is lost, but not over a reboot.
 #[test]
 fn a_lost_sandbox_costs_no_port() {
