@@ -12,7 +12,7 @@ use super::pass::{Goal, PodView};
 use super::phase::Stand;
 use super::run::Verdicts;
 use super::sandbox::{self, Obstacle};
-use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, StopCause, notes};
+use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, StopCause, init, notes};
 use crate::pod::lifecycle::{self, Role};
 
 /// P-141: bytes of termination messages in one pod's status.
@@ -101,11 +101,19 @@ impl<'a> Subject<'a> {
         }
         match &self.past.last {
             _ if self.role == Role::Init && self.has_begun => Stand::Over(0),
+            Some(_) if self.has_passed() => Stand::Over(0),
             None => Stand::New,
             Some(last) if self.has_to_run_anew(last) => Stand::New,
             Some(_) if self.starts_again() => Stand::Again,
             Some(last) => Stand::Over(last.exit.code),
         }
+    }
+
+    /// Also when the pod was edited, and it was something else before: then its last exit does not matter (P-51).
+    fn has_passed(&self) -> bool {
+        self.role == Role::Init
+            && self.verdict == Some(&Verdict::Done)
+            && init::has_passed(&self.view.pod.pod, self.memory, &self.container.name)
     }
 
     /// A pod on its way out starts nothing, so that it shows how it ended, which kubelet does for API pods only (P-112).

@@ -200,3 +200,24 @@ fn interrupted_init_container_runs_again() {
         ["start one 1"]
     );
 }
+
+/// P-51: what a container did before an edit made it an init container does not fail the pod.
+#[test]
+fn container_that_becomes_an_init_container_behind_others_has_passed() {
+    let mut story = Story::new(json!({
+        "restartPolicy": "Always",
+        "containers": [{"name": "a"}, {"name": "s"}],
+    }));
+    story.sees(1, vec![running("a", 0, 0), running("s", 0, 0)]);
+    story.pod.pod.spec = pod_of(json!({
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "a"}, {"name": "s", "restartPolicy": "Always"}],
+        "containers": [{"name": "new"}],
+    }))
+    .pod
+    .spec;
+    let plan = story.sees(3, vec![exited("a", 0, (0, 2), 1), running("s", 0, 0)]);
+    assert_eq!(action_lines(&plan), ["start new 0"]);
+    assert_eq!(phase(&plan, &story.pod), "Pending");
+    assert_eq!(story.memory().finished, None);
+}
