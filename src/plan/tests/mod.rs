@@ -15,8 +15,6 @@ mod rules;
 mod shutdown;
 mod sidecars;
 mod sim;
-mod sim_apply;
-mod sim_node;
 mod status;
 mod stop;
 mod story;
