@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/commands.md",
     "docs/images.md",
+    "docs/lifecycle.md",
     "docs/manifests.md",
     "docs/troubleshooting.md",
 ];
