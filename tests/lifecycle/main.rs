@@ -1,5 +1,6 @@
 //! The lifecycle of pods from start to end, with a real agent and real containers that tell a witness what they do.
 
+mod changes;
 mod deadline;
 mod examples;
 mod hooks;
