@@ -22,6 +22,20 @@ fn manifest(name: &str, script: &str) -> String {
     manifest::manifest(name, 1, script)
 }
 
+/// The same with everything that takes part in a start or an end.
+fn whole(name: &str, script: &str) -> String {
+    let hooks = "    lifecycle:
+      postStart: {exec: {command: [sleep, \"0.1\"]}}
+      preStop: {exec: {command: [sleep, \"0.1\"]}}\n";
+    let probe = "    startupProbe: {periodSeconds: 1, exec: {command: [\"true\"]}}
+    readinessProbe: {periodSeconds: 1, exec: {command: [\"true\"]}}\n";
+    let first = manifest::container("first", "sleep 0.1");
+    let sidecar = manifest::container("sidecar", LIVES) + "    restartPolicy: Always\n";
+    let main = manifest::main(script) + hooks + probe;
+    let spec = format!("  initContainers:\n{first}{sidecar}{hooks}{probe}{main}");
+    manifest::pod(name, 1, &spec)
+}
+
 /// Numbers that differ from run to run; a failure prints where they began.
 struct Chance(u64);
 
@@ -80,7 +94,8 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
             0..5 => {
                 let ends = ["sleep 1000", LIVES, "exit 1", "exit 0"];
                 let end = ends[usize::try_from(chance.next(4)).unwrap()];
-                agent.put(&file, &manifest(name, &format!("echo {round}; {end}")));
+                let kind = [manifest, whole][usize::try_from(chance.next(2)).unwrap()];
+                agent.put(&file, &kind(name, &format!("echo {round}; {end}")));
             }
             5 if agent.manifests.join(&file).exists() => agent.remove(&file),
             5..8 => {
@@ -94,7 +109,7 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
     }
     for name in names {
         let script = format!("echo last; {LIVES}");
-        agent.put(&format!("{name}.yaml"), &manifest(name, &script));
+        agent.put(&format!("{name}.yaml"), &whole(name, &script));
     }
     for name in names {
         wait_for("the last edit runs", || {

@@ -18,7 +18,7 @@ fn import(agent: &TestAgent, name: &str) {
     let archive = agent.paths.root_dir.join("other.tar");
     let config = serde_json::json!({"Env": ["PATH=/bin:/usr/bin"]});
     docker_archive(&archive, name, config, &[busybox_layer()]);
-    agent.text(&["image", "import", archive.to_str().unwrap()]);
+    agent.text(&["image", "import", archive.to_str().expect("a path")]);
 }
 
 /// S-160: what was begun is brought to its end; then the new one starts from nothing.

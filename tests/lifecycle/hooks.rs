@@ -307,3 +307,35 @@ fn an_agent_that_dies_between_a_hook_and_the_signal_is_not_missed() {
     let all = ["proxy", "main", "hook", "main-end", "proxy-end"];
     assert_eq!(witness.told(), all);
 }
+
+/// P-42, P-77: also before a container is restarted for its probe, and the agent may die meanwhile.
+#[test]
+fn a_pre_stop_hook_runs_before_a_restart() {
+    if !can_run() {
+        return;
+    }
+    let (mut agent, witness) = (TestAgent::start(), Witness::start());
+    let script = format!("touch /tmp/ok; {}", tells_its_end(&witness, "main", 0));
+    let probe = "    livenessProbe: {periodSeconds: 1, failureThreshold: 1, \
+         exec: {command: [cat, /tmp/ok]}}\n";
+    let pre_stop = hook("preStop", &tells_and_holds(&witness, "hook"));
+    let main = container("main", &script) + probe + &pre_stop;
+    agent.put("web.yaml", &staged("web", "", &[], &[main]));
+    witness.wait_for("main");
+    agent.text(&["exec", "web", "--", "rm", "/tmp/ok"]);
+    witness.wait_for("hook");
+    let page = agent.text(&["describe", "pod", "web"]);
+    assert!(page.contains("its preStop hook runs"), "{page}");
+    agent.kill();
+    agent.spawn();
+    witness.pass("hook");
+    witness.wait_for_times("main", 2);
+    let last = agent.wait_for_status("web", "the restart", |status| {
+        let main = container_status(status, "main");
+        (main["restartCount"] == 1).then(|| main["lastState"]["terminated"].clone())
+    });
+    assert_eq!(last["exitCode"], 0);
+    assert_eq!(witness.told(), ["main", "hook", "main-end", "main"]);
+    let page = agent.text(&["describe", "pod", "web"]);
+    assert!(page.contains("its liveness probe failed"), "{page}");
+}

@@ -188,3 +188,67 @@ fn an_init_container_without_image_holds_everything_up() {
     witness.wait_for("main");
     assert_eq!(witness.told(), ["a", "main"]);
 }
+
+/// P-53, P-60: an init container has its own policy, and its own rules before that.
+#[test]
+fn the_policy_of_an_init_container_counts_more_than_the_pods() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start_with(QUICK_BACK_OFF);
+    let witness = Witness::start();
+    let rule = "    restartPolicy: Never\n    restartPolicyRules: \
+         [{action: Restart, exitCodes: {operator: In, values: [5]}}]\n";
+    let script = format!(
+        "{}; {} && exit 5; exit 6",
+        tells_and_holds(&witness, "a"),
+        witness.attempt("again")
+    );
+    let main = container("main", &witness.tell("main"));
+    let init = [container("a", &script) + rule];
+    agent.put("web.yaml", &staged("web", "", &init, &[main]));
+    witness.pass("again");
+    witness.pass("a");
+    witness.wait_for_times("a", 2);
+    witness.pass("a");
+    let status = wait_for_phase(&agent, "web", "Failed");
+    let ended = container_status(&status, "a");
+    assert_eq!(ended["restartCount"], 1);
+    assert_eq!(ended["state"]["terminated"]["exitCode"], 6);
+    assert_eq!(witness.told(), ["a", "a"]);
+}
+
+/// C7: who follows the table sees each stage, in order.
+#[test]
+fn a_watch_shows_each_stage() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let file = agent.paths.root_dir.join("watch");
+    let out = std::fs::File::create(&file).unwrap();
+    let mut watch = agent
+        .vetch(&["get", "pods", "-w"])
+        .stdout(out)
+        .spawn()
+        .unwrap();
+    let init = ["a", "b"].map(|name| container(name, &tells_and_holds(&witness, name)));
+    let main = container("main", &tells_and_lives(&witness, "main"));
+    agent.put("web.yaml", &staged("web", "", &init, &[main]));
+    for stage in ["Init:0/2", "Init:1/2", "Running"] {
+        wait_for(stage, || {
+            let text = std::fs::read_to_string(&file).ok()?;
+            let last = text.lines().last()?;
+            last.split_whitespace()
+                .any(|word| word == stage)
+                .then_some(())
+        });
+        match stage {
+            "Init:0/2" => witness.pass("a"),
+            _ => witness.pass("b"),
+        }
+    }
+    agent.text(&["wait", "--for=condition=Initialized", "pod/web"]);
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+}

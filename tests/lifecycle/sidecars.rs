@@ -143,3 +143,31 @@ fn a_job_with_a_sidecar_that_ends_badly_succeeds() {
         assert_eq!(witness.told(), ["proxy", "work", "proxy-end"]);
     }
 }
+
+/// P-50, P-90.
+#[test]
+fn what_follows_a_sidecar_waits_for_its_post_start_hook() {
+    if !can_run() {
+        return;
+    }
+    let (agent, witness) = (TestAgent::start(), Witness::start());
+    let script = tells_and_holds(&witness, "hook");
+    let hook =
+        format!("    lifecycle: {{postStart: {{exec: {{command: [sh, -c, {script:?}]}}}}}}\n");
+    let init = [
+        sidecar("proxy", LIVES) + &hook,
+        container("b", &witness.tell("b")),
+    ];
+    let main = container("main", &tells_and_lives(&witness, "main"));
+    agent.put("web.yaml", &staged("web", "", &init, &[main]));
+    witness.wait_for("hook");
+    agent.wait_for_status("web", "the sidecar", |status| {
+        (container_status(status, "proxy")["started"] == true).then_some(())
+    });
+    let plan = agent.text(&["plan"]);
+    let why = "waits for the postStart hook of container proxy";
+    assert!(plan.contains(why), "{plan}");
+    witness.pass("hook");
+    witness.wait_for("main");
+    assert_eq!(witness.told(), ["hook", "b", "main"]);
+}
