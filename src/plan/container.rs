@@ -71,6 +71,9 @@ pub(super) fn judge(
     if is_creating(view, &container.name) {
         return Verdict::Creating;
     }
+    if has_double(view, &container.name) {
+        return Verdict::Stopping;
+    }
     if let Some(restart) = &memory.restarting {
         return Verdict::Wait(restarting_all(&restart.container));
     }
@@ -132,6 +135,16 @@ fn live(view: &PodView<'_>, current: &LiveInstance) -> Verdict {
     match record.map(|r| &r.state) {
         Some(InstanceState::Stopping { .. }) => Verdict::Stopping,
         Some(InstanceState::Running { .. } | InstanceState::Exited(_)) | None => Verdict::Running,
+    }
+}
+
+/// Two agents, one after the other, asked for the same start, and the instance that does not count still lives.
+fn has_double(view: &PodView<'_>, name: &str) -> bool {
+    match view.sandbox.map(|s| &s.state) {
+        Some(SandboxState::Ready { containers, .. }) => containers
+            .iter()
+            .any(|r| r.name == name && r.state.is_live()),
+        Some(SandboxState::Starting | SandboxState::Dead { .. }) | None => false,
     }
 }
 

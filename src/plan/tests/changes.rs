@@ -260,3 +260,20 @@ fn second_instance_of_a_container_is_stopped() {
     let last = plan.history.pods[&p.uid].containers["a"].last.clone();
     assert_eq!(last.unwrap().id, "a-0");
 }
+
+/// Two agents, one after the other, asked for the same start. The second instance is ended before the next one starts.
+#[test]
+fn a_double_is_gone_before_the_container_starts_again() {
+    let p = pod("u1", "Always", &["a"]);
+    let first = exited("a", 0, (0, 5), 1);
+    let history = history_of(&[&p], &[(6, seen(&p, ready(vec![first.clone()])))]);
+    let mut double = running("a", 0, 7);
+    double.id = "double".into();
+    let plan = planned(&[&p], &seen(&p, ready(vec![first, double])), &history, 8);
+    assert_eq!(plan.actions.len(), 1, "{:?}", plan.actions);
+    assert!(
+        matches!(&plan.actions[0], Action::StopContainer { id, .. } if id == "double"),
+        "{:?}",
+        plan.actions
+    );
+}
