@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::pass::World;
-use super::{Allocatable, EndingCause, Halt, History};
+use super::{Allocatable, EndingCause, Halt, History, deadline};
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
 use crate::pod::{PodUid, StaticPod};
@@ -105,14 +105,14 @@ fn refuse_newcomers(waiting: &[&StaticPod], history: &History) -> Refusals {
 
 /// Pods that should run and have no sandbox, in the order of their right to one.
 fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
-    let has_finished = |uid| {
-        let memory = history.pods.get(uid);
-        memory.is_some_and(|memory| memory.finished.is_some())
+    let is_over = |pod: &StaticPod| {
+        let memory = history.pods.get(&pod.uid);
+        memory.is_some_and(|m| m.finished.is_some() || deadline::is_over(world, pod, m))
     };
     let mut waiting: Vec<&StaticPod> = world
         .desired
         .iter()
-        .filter(|(uid, _)| !world.observed.sandboxes.contains_key(*uid) && !has_finished(*uid))
+        .filter(|(uid, pod)| !world.observed.sandboxes.contains_key(*uid) && !is_over(pod))
         .map(|(_, pod)| pod)
         .collect();
     waiting.sort_by_cached_key(|pod| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixtures::{
     at, desired, event_lines, note_lines, nothing, pod, pod_record, ready, rules,
 };
-use crate::plan::{Action, Halt, History, Observed, Plan, Rules, Sandbox, plan};
+use crate::plan::{Action, Halt, History, Observed, Plan, Rules, Sandbox, StartProblem, plan};
 use crate::pod::StaticPod;
 
 /// A pod of this name with a spec and labels.
@@ -354,4 +354,24 @@ fn nobody_is_judged_before_all_manifests_are_known_or_while_all_pods_end() {
         assert_eq!(reason(&plan, &far), None);
         assert_eq!(started(&plan), [""; 0]);
     }
+}
+
+/// One that is over in this very pass leaves its place in it: no news follow.
+#[test]
+fn a_pod_whose_time_is_over_holds_no_port() {
+    let [mut a, b] = ["a", "b"].map(|name| named(name, &port(8080)));
+    a.pod.spec.as_mut().unwrap().active_deadline_seconds = Some(1);
+    let wanted = desired(&[&a, &b]);
+    let mut observed = nothing();
+    let problem = StartProblem {
+        reason: "FailedCreatePodSandBox".into(),
+        message: "it failed".into(),
+        at_boot_ms: 0,
+        failures: 1,
+    };
+    observed.sandbox_problems.insert(a.uid.clone(), problem);
+    let first = plan(&wanted, &observed, &History::default(), &node(), at(0));
+    assert_eq!(started(&first), [""; 0]);
+    let over = plan(&wanted, &observed, &first.history, &node(), at(1000));
+    assert_eq!(started(&over), ["b"]);
 }
