@@ -75,12 +75,28 @@ pub struct Laws {
 
 impl Laws {
     /// Everything of this pod is gone.
-    pub fn forget(&mut self, uid: &PodUid) {
+    fn forget(&mut self, uid: &PodUid) {
         self.finished.remove(uid);
         self.phases.remove(uid);
         self.since.remove(uid);
         self.counts.retain(|(pod, _), _| pod != uid);
         self.rounds.forget(uid);
+    }
+
+    /// Nothing came of a plan but its first removals.
+    pub fn forget_some(&mut self, plan: &Plan, count: usize) {
+        let forgotten = plan.actions.iter().filter_map(|action| match action {
+            Action::ForgetPod { uid, .. } => Some(uid),
+            Action::StartSandbox { .. }
+            | Action::StartContainer { .. }
+            | Action::StopContainer { .. }
+            | Action::RemoveContainer { .. }
+            | Action::StopSandbox { .. }
+            | Action::CleanSandbox { .. } => None,
+        });
+        for uid in forgotten.take(count) {
+            self.forget(uid);
+        }
     }
 
     pub fn check(&mut self, scene: Scene<'_>) {
@@ -276,12 +292,15 @@ impl Laws {
         );
     }
 
-    /// P-111. Not of pods on their way out: what an earlier agent asked for may still start in them, and those that are
-    /// ended together run again.
+    /// P-111. What an earlier agent asked for may still start. Pods that are ended together run again.
     fn check_phases(&mut self, scene: Scene<'_>) {
         for (uid, pod) in &scene.plan.pods {
             let phase = pod.status.as_ref().and_then(|s| s.phase.clone()).unwrap();
-            if scene.observed.halt != Halt::No || scene.memory(uid).ending.is_some() {
+            let is_late = match scene.observed.sandboxes.get(uid).map(|s| &s.state) {
+                Some(SandboxState::Ready { creating, .. }) => !creating.is_empty(),
+                Some(SandboxState::Starting | SandboxState::Dead { .. }) | None => false,
+            };
+            if is_late || scene.observed.halt != Halt::No || scene.memory(uid).ending.is_some() {
                 self.phases.remove(uid);
                 continue;
             }

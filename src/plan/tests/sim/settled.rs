@@ -53,6 +53,13 @@ impl World {
         match sandbox.map(|s| &s.state) {
             Some(SandboxState::Ready { containers, .. }) => {
                 for member in lifecycle::members(&pod.pod) {
+                    let is_it = |r: &&ContainerRecord| r.name == member.1.name;
+                    if member.0 == Role::Init
+                        && containers.iter().filter(is_it).any(|r| r.state.is_live())
+                    {
+                        // An edit made it an init container, and it runs on.
+                        break;
+                    }
                     check_member((uid, pod), member, (memory, containers));
                 }
             }
