@@ -74,8 +74,8 @@ pub(super) struct Job {
     /// Its end, if it was reaped before the worker was done.
     pub(super) init_end: Option<(End, Stamp)>,
     pub(super) master: Option<OwnedFd>,
-    done: bool,
-    failed: Option<String>,
+    /// The worker's last word: it did its work, or why not.
+    said: Option<Result<(), String>>,
     not_executed: Option<(FailureKind, String)>,
     trouble: Vec<String>,
     deadline_ms: Option<u64>,
@@ -109,8 +109,7 @@ impl Job {
             init: None,
             init_end: None,
             master: None,
-            done: false,
-            failed: None,
+            said: None,
             not_executed: None,
             trouble: Vec::new(),
             deadline_ms,
@@ -177,9 +176,9 @@ impl Job {
                 }
             }
             Report::ExecFailed(kind, message) => self.not_executed = Some((kind, message)),
-            Report::Failed(message) => self.failed = Some(message),
+            Report::Failed(message) => self.said = Some(Err(message)),
             Report::Done => {
-                self.done = true;
+                self.said = Some(Ok(()));
                 self.master = packet.fds.into_iter().next();
             }
         }
@@ -234,13 +233,13 @@ impl Job {
         if let Some((kind, message)) = self.not_executed.take() {
             return Outcome::NotExecuted(kind, message);
         }
-        let failed = match (self.failed.take(), self.init) {
+        let failed = match (self.said.take(), self.init) {
             _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),
-            (None, Some(process)) if self.done => return Outcome::Started(process),
-            (None, None) if self.done => return Outcome::Done,
+            (Some(Ok(())), Some(process)) => return Outcome::Started(process),
+            (Some(Ok(())), None) => return Outcome::Done,
             // libcontainer's own text crosses three processes and says less than what it logged.
             _ if !self.trouble.is_empty() => self.trouble.join("; "),
-            (Some(message), _) => message,
+            (Some(Err(message)), _) => message,
             (None, _) => "the worker died".to_owned(),
         };
         Outcome::Failed(failed)

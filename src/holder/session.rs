@@ -20,15 +20,25 @@ pub(super) enum Owner {
     Hook(HookOf),
 }
 
+/// When it has to die. Times are CLOCK_BOOTTIME ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It may run for ever. To `Orphaned`, as from all others, by [`Session::orphan`].
+    Free,
+    /// It has a time limit. To `Expired` by [`Session::tick`].
+    Limited { until_ms: u64 },
+    /// Its time is over: it was killed, and is again.
+    Expired { again_ms: u64 },
+    /// Nobody wants it any more: it is killed, and again.
+    Orphaned { again_ms: u64 },
+}
+
 pub(super) struct Session {
     pub(super) owner: Owner,
     pub(super) process: ProcessId,
     /// Holds the command's whole tree.
     pub(super) cgroup: String,
-    pub(super) timed_out: bool,
-    kill_at_ms: Option<u64>,
-    /// Set once its owner is gone.
-    orphaned: bool,
+    fate: Fate,
 }
 
 impl Session {
@@ -36,15 +46,13 @@ impl Session {
         owner: Owner,
         process: ProcessId,
         cgroup: String,
-        kill_at_ms: Option<u64>,
+        until_ms: Option<u64>,
     ) -> Self {
         Self {
             owner,
             process,
             cgroup,
-            timed_out: false,
-            kill_at_ms,
-            orphaned: false,
+            fate: until_ms.map_or(Fate::Free, |until_ms| Fate::Limited { until_ms }),
         }
     }
 
@@ -64,20 +72,36 @@ impl Session {
 
     /// Nobody wants it any more: kill it at the next tick.
     pub(super) fn orphan(&mut self, now: Stamp) {
-        self.orphaned = true;
-        self.kill_at_ms = Some(now.boot_ms);
+        self.fate = Fate::Orphaned {
+            again_ms: now.boot_ms,
+        };
+    }
+
+    fn has_timed_out(&self) -> bool {
+        match self.fate {
+            Fate::Expired { .. } => true,
+            Fate::Free | Fate::Limited { .. } | Fate::Orphaned { .. } => false,
+        }
     }
 
     pub(super) fn wake_at_ms(&self) -> Option<u64> {
-        self.kill_at_ms
+        match self.fate {
+            Fate::Free => None,
+            Fate::Limited { until_ms } => Some(until_ms),
+            Fate::Expired { again_ms } | Fate::Orphaned { again_ms } => Some(again_ms),
+        }
     }
 
     pub(super) fn tick(&mut self, cgroups: &Cgroups, now: Stamp) {
-        if self.kill_at_ms.is_none_or(|at| now.boot_ms < at) {
+        if self.wake_at_ms().is_none_or(|at| now.boot_ms < at) {
             return;
         }
-        self.timed_out = !self.orphaned;
-        self.kill_at_ms = Some(now.boot_ms + KILL_AGAIN_MS);
+        let again_ms = now.boot_ms + KILL_AGAIN_MS;
+        self.fate = match self.fate {
+            Fate::Free => Fate::Free,
+            Fate::Limited { .. } | Fate::Expired { .. } => Fate::Expired { again_ms },
+            Fate::Orphaned { .. } => Fate::Orphaned { again_ms },
+        };
         cgroups.kill(&self.cgroup);
         let _ = sys::signals::send(self.process.pid, libc::SIGKILL);
     }
@@ -85,6 +109,7 @@ impl Session {
 
 impl Holder {
     pub(super) fn end_session(&mut self, session: Session, end: End, now: Stamp) {
+        let timed_out = session.has_timed_out();
         // What the command left behind in the background lives on, as it would with kubectl exec.
         self.remove_exec_cgroup(session.cgroup);
         match session.owner {
@@ -92,7 +117,7 @@ impl Holder {
                 if let Some(connection) = self.connections.get_mut(&connection) {
                     connection.say_last(&FromHolder::ExecExited {
                         code: end.code,
-                        timed_out: session.timed_out,
+                        timed_out,
                     });
                 }
             }

@@ -101,15 +101,8 @@ fn cause(view: &PodView<'_>, memory: &PodHistory, record: &ContainerRecord) -> O
 
 /// What was found once and cannot be found again: the verdict does not outlive the agent, the cause does.
 fn lasting(current: &LiveInstance) -> Option<StopCause> {
-    current.stop.clone().filter(|cause| match cause {
-        StopCause::Probe { .. } | StopCause::PostStart { .. } => true,
-        StopCause::Changed
-        | StopCause::Dropped
-        | StopCause::Double
-        | StopCause::PodEnds
-        | StopCause::NodeDown
-        | StopCause::RestartAll => false,
-    })
+    let found = current.stop.as_ref();
+    found.filter(|cause| !cause.is_interruption()).cloned()
 }
 
 /// P-90.

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::events::Announcement;
 use super::pass::PodView;
 use super::{
-    ContainerHistory, ImagePresence, LiveInstance, PastInstance, PodHistory, SandboxState,
-    StartProblem, StopCause, backoff, container_hash, notes, restart,
+    ContainerHistory, ImagePresence, LiveInstance, PodHistory, SandboxState, StartProblem, backoff,
+    container_hash, notes, restart,
 };
 use crate::holder::proto::InstanceState;
 use crate::pod::image_ref::BUILTIN;
@@ -168,7 +168,7 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
         let name = &container.name;
         let delay = notes::go_duration(backoff.delay_ms);
         let message = format!("back-off {delay} restarting failed container={name} pod={pod}");
-        let (reason, message) = match failed_hook(last) {
+        let (reason, message) = match last.failed_hook() {
             Some(hook) => ("PostStartHookError", format!("{hook}; {message}")),
             None => ("CrashLoopBackOff", message),
         };
@@ -187,22 +187,6 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
             ),
         }
     })
-}
-
-fn failed_hook(last: &PastInstance) -> Option<&str> {
-    match &last.stop {
-        Some(StopCause::PostStart { message }) => Some(message),
-        Some(
-            StopCause::Changed
-            | StopCause::Dropped
-            | StopCause::Double
-            | StopCause::PodEnds
-            | StopCause::NodeDown
-            | StopCause::Probe { .. }
-            | StopCause::RestartAll,
-        )
-        | None => None,
-    }
 }
 
 /// P-151, P-152. No timer: an import is news.

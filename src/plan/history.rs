@@ -162,6 +162,25 @@ impl StopCause {
     }
 }
 
+impl PastInstance {
+    /// P-90: what its postStart hook said, if that ended it.
+    pub fn failed_hook(&self) -> Option<&str> {
+        match &self.stop {
+            Some(StopCause::PostStart { message }) => Some(message),
+            Some(
+                StopCause::Changed
+                | StopCause::Dropped
+                | StopCause::Double
+                | StopCause::PodEnds
+                | StopCause::NodeDown
+                | StopCause::Probe { .. }
+                | StopCause::RestartAll,
+            )
+            | None => None,
+        }
+    }
+}
+
 /// Earlier records only said whether an instance was `interrupted`.
 fn stop_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StopCause>, D::Error> {
     #[derive(Deserialize)]

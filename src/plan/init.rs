@@ -35,13 +35,16 @@ impl Gate {
 
     /// What becomes of the verdict about a container behind this gate.
     pub(super) fn hold_up(&self, pod: &Pod, verdict: Verdict) -> Verdict {
-        match (self, verdict) {
+        let note = match (self, &verdict) {
             (Self::Initializing { note }, Verdict::Start { .. } | Verdict::Wait(_))
-            | (Self::PostStart { note }, Verdict::Start { .. }) => {
-                Verdict::Wait(container::default_wait(pod, note.clone()))
-            }
-            (_, verdict) => verdict,
-        }
+            | (Self::PostStart { note }, Verdict::Start { .. }) => note,
+            (Self::PostStart { .. }, Verdict::Wait(_))
+            | (
+                Self::Initializing { .. } | Self::PostStart { .. },
+                Verdict::Running | Verdict::Stopping | Verdict::Creating | Verdict::Done,
+            ) => return verdict,
+        };
+        Verdict::Wait(container::default_wait(pod, note.clone()))
     }
 }
 

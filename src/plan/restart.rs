@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::pass::PodView;
-use super::{PastInstance, PodHistory, StopCause, init};
+use super::{PastInstance, PodHistory, init};
 use crate::pod::lifecycle::{self, OnExit, RestartPolicy, Role};
 
 /// False is final, unless the container's definition changes while the pod lives.
@@ -37,16 +37,9 @@ fn restarts(view: &PodView<'_>, member: (Role, &Container), last: &PastInstance)
     let (role, container) = member;
     match &last.stop {
         None => lifecycle::on_exit(pod, member, last.exit.code) != OnExit::Stay,
-        Some(StopCause::Probe { .. } | StopCause::PostStart { .. }) => {
-            lifecycle::restart_policy(pod, role, container) != RestartPolicy::Never
+        Some(cause) => {
+            cause.is_interruption()
+                || lifecycle::restart_policy(pod, role, container) != RestartPolicy::Never
         }
-        Some(
-            StopCause::Changed
-            | StopCause::Dropped
-            | StopCause::Double
-            | StopCause::PodEnds
-            | StopCause::NodeDown
-            | StopCause::RestartAll,
-        ) => true,
     }
 }
