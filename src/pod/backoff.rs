@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::duration;
+use super::duration::{self, BadDuration};
 
 /// Annotation: the first delay that is not zero, like `5s`.
 pub const START: &str = "vetch.io/backoff-start";
@@ -14,13 +14,24 @@ pub const MAX: &str = "vetch.io/backoff-max";
 /// What both may be.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// The value of one of these annotations, if the pod has it; an error says in words why it does not count.
-pub fn annotated(pod: &Pod, annotation: &str) -> Option<Result<Duration, String>> {
+/// Why an annotation does not count.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DelayError {
+    /// Not a duration.
+    #[error(transparent)]
+    Syntax(#[from] BadDuration),
+    /// Too short or too long.
+    #[error("{0:?} is not between 1s and 5m")]
+    Bounds(String),
+}
+
+/// The value of one of these annotations, if the pod has it.
+pub fn annotated(pod: &Pod, annotation: &str) -> Option<Result<Duration, DelayError>> {
     let text = pod.metadata.annotations.as_ref()?.get(annotation)?;
     Some(match duration::parse(text) {
         Ok(delay) if (BOUNDS.0..=BOUNDS.1).contains(&delay) => Ok(delay),
-        Ok(_) => Err(format!("{text:?} is not between 1s and 5m")),
-        Err(error) => Err(error.to_string()),
+        Ok(_) => Err(DelayError::Bounds(text.clone())),
+        Err(error) => Err(error.into()),
     })
 }
 
@@ -51,7 +62,9 @@ mod tests {
                 (Some(Ok(found)), Ok(seconds)) => {
                     assert_eq!(found, Duration::from_secs(seconds), "{text}");
                 }
-                (Some(Err(why)), Err(words)) => assert!(why.contains(words), "{text}: {why}"),
+                (Some(Err(why)), Err(words)) => {
+                    assert!(why.to_string().contains(words), "{text}: {why}")
+                }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }
         }

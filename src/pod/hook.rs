@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 use serde::{Deserialize, Serialize};
 
-use super::probe::{self, HttpGet};
+use super::probe::{self, ActionError, HttpGet};
 
 /// A lifecycle hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,28 +40,23 @@ pub fn pre_stop(container: &Container) -> Option<Hook> {
 }
 
 fn hook(container: &Container, handler: &LifecycleHandler) -> Hook {
-    let broken = |why: &str| Hook::Broken {
-        why: why.to_owned(),
-    };
-    match (&handler.exec, &handler.http_get, &handler.sleep) {
-        (Some(exec), None, None) => Hook::Exec {
+    let outcome = match (&handler.exec, &handler.http_get, &handler.sleep) {
+        (Some(exec), None, None) => Ok(Hook::Exec {
             args: exec.command.clone().unwrap_or_default(),
-        },
-        (None, Some(get), None) => match probe::http_get(container, get) {
-            Ok(get) => Hook::HttpGet(get),
-            Err(why) => Hook::Broken { why },
-        },
-        (None, None, Some(sleep)) => Hook::Sleep {
+        }),
+        (None, Some(get), None) => probe::http_get(container, get).map(Hook::HttpGet),
+        (None, None, Some(sleep)) => Ok(Hook::Sleep {
             ms: u64::try_from(sleep.seconds)
                 .unwrap_or(0)
                 .saturating_mul(1000),
-        },
-        (None, None, None) if handler.tcp_socket.is_some() => {
-            broken("tcpSocket is not supported as a lifecycle hook")
-        }
-        (None, None, None) => broken("it has no handler"),
-        (..) => broken("it has more than one handler"),
-    }
+        }),
+        (None, None, None) if handler.tcp_socket.is_some() => Err(ActionError::TcpHook),
+        (None, None, None) => Err(ActionError::NoHandler),
+        (..) => Err(ActionError::ManyHandlers),
+    };
+    outcome.unwrap_or_else(|error| Hook::Broken {
+        why: error.to_string(),
+    })
 }
 
 #[cfg(test)]

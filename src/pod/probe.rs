@@ -108,6 +108,29 @@ pub struct HttpGet {
     pub headers: Vec<(String, String)>,
 }
 
+/// Why a probe or hook that the API takes cannot be run (R-15, P-95).
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ActionError {
+    /// Nothing says what to do.
+    #[error("it has no handler")]
+    NoHandler,
+    /// Validation refuses it.
+    #[error("it has more than one handler")]
+    ManyHandlers,
+    /// P-95.
+    #[error("tcpSocket is not supported as a lifecycle hook")]
+    TcpHook,
+    /// It would end the header, or the request.
+    #[error("header {0:?} has control characters in its value")]
+    HeaderValue(String),
+    ///
+    #[error("the container has no port named {0:?}")]
+    UnknownPort(String),
+    ///
+    #[error("port {0} is not between 1 and 65535")]
+    PortRange(i32),
+}
+
 /// The container's probe of this kind, if it has one.
 pub fn spec(container: &Container, kind: ProbeKind) -> Option<ProbeSpec> {
     let probe = kind.of(container)?;
@@ -130,10 +153,12 @@ fn check(container: &Container, probe: &Probe) -> Check {
         (None, Some(get), None, None) => http_get(container, get).map(Check::HttpGet),
         (None, None, Some(tcp), None) => self::tcp(container, tcp),
         (None, None, None, Some(grpc)) => self::grpc(grpc),
-        (None, None, None, None) => Err("it has no handler".to_owned()),
-        (..) => Err("it has more than one handler".to_owned()),
+        (None, None, None, None) => Err(ActionError::NoHandler),
+        (..) => Err(ActionError::ManyHandlers),
     };
-    outcome.unwrap_or_else(|why| Check::Broken { why })
+    outcome.unwrap_or_else(|error| Check::Broken {
+        why: error.to_string(),
+    })
 }
 
 fn exec(container: &Container, exec: &ExecAction) -> Check {
@@ -152,14 +177,11 @@ fn literal(env: &[EnvVar], name: &str) -> Option<String> {
 }
 
 /// The request of an `httpGet` action; an error says why it cannot be made.
-pub fn http_get(container: &Container, get: &HTTPGetAction) -> Result<HttpGet, String> {
+pub fn http_get(container: &Container, get: &HTTPGetAction) -> Result<HttpGet, ActionError> {
     let path = get.path.as_deref().unwrap_or_default();
     let headers = get.http_headers.as_deref().unwrap_or_default();
     if let Some(bad) = headers.iter().find(|h| !is_header_value(&h.value)) {
-        return Err(format!(
-            "header {:?} has control characters in its value",
-            bad.name
-        ));
+        return Err(ActionError::HeaderValue(bad.name.clone()));
     }
     Ok(HttpGet {
         tls: get
@@ -185,14 +207,14 @@ pub(super) fn is_header_value(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() && c != '\t')
 }
 
-fn tcp(container: &Container, tcp: &TCPSocketAction) -> Result<Check, String> {
+fn tcp(container: &Container, tcp: &TCPSocketAction) -> Result<Check, ActionError> {
     Ok(Check::TcpSocket {
         host: tcp.host.clone().filter(|host| !host.is_empty()),
         port: port(container, &tcp.port)?,
     })
 }
 
-fn grpc(grpc: &GRPCAction) -> Result<Check, String> {
+fn grpc(grpc: &GRPCAction) -> Result<Check, ActionError> {
     Ok(Check::Grpc {
         port: in_range(grpc.port)?,
         service: grpc.service.clone().unwrap_or_default(),
@@ -200,7 +222,7 @@ fn grpc(grpc: &GRPCAction) -> Result<Check, String> {
 }
 
 /// a number, or a name among this container's ports, or a number written as text.
-pub fn port(container: &Container, port: &IntOrString) -> Result<u16, String> {
+fn port(container: &Container, port: &IntOrString) -> Result<u16, ActionError> {
     match port {
         IntOrString::Int(number) => in_range(*number),
         IntOrString::String(name) => {
@@ -209,18 +231,18 @@ pub fn port(container: &Container, port: &IntOrString) -> Result<u16, String> {
                 Some(port) => in_range(port.container_port),
                 None => name
                     .parse()
-                    .map_err(|_| format!("the container has no port named {name:?}"))
+                    .map_err(|_| ActionError::UnknownPort(name.clone()))
                     .and_then(in_range),
             }
         }
     }
 }
 
-fn in_range(port: i32) -> Result<u16, String> {
+fn in_range(port: i32) -> Result<u16, ActionError> {
     u16::try_from(port)
         .ok()
         .filter(|port| *port > 0)
-        .ok_or_else(|| format!("port {port} is not between 1 and 65535"))
+        .ok_or(ActionError::PortRange(port))
 }
 
 /// A field that counts; what validation refuses is taken as its default.
