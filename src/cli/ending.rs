@@ -99,12 +99,18 @@ fn end(paths: &Paths, course: &Course<'_>) -> Result<(), CliError> {
         let due = shutdown::due(&leavers, clock::now().boot_ms - started);
         let mut still_open = Vec::new();
         for mut ending in open {
-            let outcome = match ending.go_on(course, leavers[ending.index].is_due(due)) {
-                Ok(true) => {
+            let mut holder = ending.listen();
+            if let Ok(Holder::There) = holder
+                && leavers[ending.index].is_due(due)
+            {
+                holder = ending.react(course);
+            }
+            let outcome = match holder {
+                Ok(Holder::There) => {
                     still_open.push(ending);
                     continue;
                 }
-                Ok(false) => bury(&ending.found, deadline),
+                Ok(Holder::Gone) => bury(&ending.found, deadline),
                 Err(error) => Err(error),
             };
             leavers[ending.index].is_gone = true;
@@ -180,13 +186,20 @@ fn late(found: Option<&Found>) -> CliError {
     CliError::TimedOut(format!("pod {name} did not end in time"))
 }
 
+/// What is known of a holder after talking to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    There,
+    Gone,
+}
+
 /// A holder that is being ended.
 struct Ending {
     found: Found,
     connection: HolderConnection,
     /// Among the leavers.
     index: usize,
-    /// What it said last.
+    /// What it said last, until that is answered.
     state: Option<Box<HolderState>>,
     /// Containers that were asked to stop.
     asked: BTreeSet<String>,
@@ -203,8 +216,8 @@ impl Ending {
         }
     }
 
-    /// Takes everything that the holder has said, and asks for what is due; false when it is gone.
-    fn go_on(&mut self, course: &Course<'_>, is_due: bool) -> Result<bool, CliError> {
+    /// Takes everything that the holder has said.
+    fn listen(&mut self) -> Result<Holder, CliError> {
         self.connection.set_nonblocking()?;
         loop {
             match self.connection.recv() {
@@ -213,14 +226,10 @@ impl Ending {
                 // Refused when a container has started meanwhile: the next state says so.
                 Ok((FromHolder::Reply { .. }, _)) => {}
                 Ok((FromHolder::ExecExited { .. }, _)) => {}
-                Err(error) if error.would_block() => break,
-                Err(ClientError::Closed | ClientError::Transport(_)) => return Ok(false),
+                Err(error) if error.would_block() => return Ok(Holder::There),
+                Err(ClientError::Closed | ClientError::Transport(_)) => return Ok(Holder::Gone),
                 Err(error) => return Err(error.into()),
             }
-        }
-        match self.state.take_if(|_| is_due) {
-            Some(state) => self.react(&state, course),
-            None => Ok(true),
         }
     }
 
@@ -231,8 +240,11 @@ impl Ending {
         }
     }
 
-    /// Asks what still runs to stop, and the holder to leave when nothing does.
-    fn react(&mut self, state: &HolderState, course: &Course<'_>) -> Result<bool, CliError> {
+    /// Asks what still runs to stop, and the holder to leave when nothing does. Once for each state.
+    fn react(&mut self, course: &Course<'_>) -> Result<Holder, CliError> {
+        let Some(state) = self.state.take() else {
+            return Ok(Holder::There);
+        };
         let pod = &self.found.record.pod;
         let grace_ms = course.grace_ms(pod);
         let orders = stop::orders(&pod.pod, &state.containers, grace_ms);
@@ -240,18 +252,21 @@ impl Ending {
             return self.ask(SHUTDOWN, Request::Shutdown);
         }
         for order in orders {
-            if self.asked.insert(order.id.clone()) && !self.ask(STOP, order.into_request())? {
-                return Ok(false);
+            if !self.asked.insert(order.id.clone()) {
+                continue;
+            }
+            match self.ask(STOP, order.into_request())? {
+                Holder::There => {}
+                Holder::Gone => return Ok(Holder::Gone),
             }
         }
-        Ok(true)
+        Ok(Holder::There)
     }
 
-    /// False when the holder has gone meanwhile.
-    fn ask(&self, id: u64, request: Request) -> Result<bool, CliError> {
+    fn ask(&self, id: u64, request: Request) -> Result<Holder, CliError> {
         match self.connection.send(&ToHolder { id, request }, &[]) {
-            Ok(()) => Ok(true),
-            Err(ClientError::Transport(_) | ClientError::Closed) => Ok(false),
+            Ok(()) => Ok(Holder::There),
+            Err(ClientError::Transport(_) | ClientError::Closed) => Ok(Holder::Gone),
             Err(error) => Err(error.into()),
         }
     }
