@@ -2,11 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::file::File;
+use super::place::{ConfigError, Place, refuse_flag};
 use super::{Config, node};
-use crate::pod::duration;
 
 /// Read when no `--config` is given; need not exist.
 const DEFAULT_FILE: &str = "/etc/vetch/config.yaml";
@@ -41,37 +40,6 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Why there is no usable configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Reading the file.
-    #[error("read {path}")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        source: io::Error,
-    },
-    /// Not YAML, or a field of the wrong type.
-    #[error("understand {path}")]
-    Syntax {
-        /// Which file.
-        path: PathBuf,
-        /// Cause; names the line.
-        #[source]
-        source: serde_yaml::Error,
-    },
-    /// A value that cannot be used. `setting` is a flag, or a file with the field in it.
-    #[error("{setting}: {problem}")]
-    Value {
-        /// `--cgroup-root`, or `/etc/vetch/config.yaml: containerLogMaxFiles`.
-        setting: String,
-        /// What is wrong and what to do.
-        problem: String,
-    },
-}
-
 /// Reads the file (`/etc/vetch/config.yaml` if none is named and it exists), puts the flags on top and checks everything.
 pub fn load(file: Option<&Path>, flags: Overrides) -> Result<Loaded, ConfigError> {
     let path = file.unwrap_or(Path::new(DEFAULT_FILE));
@@ -91,10 +59,12 @@ pub fn load(file: Option<&Path>, flags: Overrides) -> Result<Loaded, ConfigError
 
 fn read(path: &Path) -> io::Result<String> {
     use io::Read;
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.len() > MAX_FILE_SIZE {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut text = String::new();
-    std::fs::File::open(path)?
-        .take(MAX_FILE_SIZE)
-        .read_to_string(&mut text)?;
+    file.take(MAX_FILE_SIZE).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -139,19 +109,7 @@ fn parse(path: &Path, text: &str) -> Result<(File, Vec<String>), ConfigError> {
     Ok((file.unwrap_or_default(), warnings))
 }
 
-/// The file, for messages.
-pub(super) struct Place<'a> {
-    path: &'a Path,
-}
-
 impl Place<'_> {
-    pub(super) fn refuse(&self, field: &str, problem: impl ToString) -> ConfigError {
-        ConfigError::Value {
-            setting: format!("{}: {field}", self.path.display()),
-            problem: problem.to_string(),
-        }
-    }
-
     fn check_kind(&self, file: &File) -> Result<(), ConfigError> {
         let group = file.api_version.as_deref().map(|v| v.split('/').next());
         if !matches!(group, None | Some(Some("kubelet.config.k8s.io"))) {
@@ -168,7 +126,7 @@ impl Place<'_> {
             config.file_check_frequency = self.duration("fileCheckFrequency", text)?;
         }
         if let Some(text) = &file.container_log_max_size {
-            config.container_log_max_size = size(text)
+            config.container_log_max_size = node::amount(text, node::NANOS)
                 .filter(|&bytes| bytes > 0)
                 .ok_or_else(|| self.refuse("containerLogMaxSize", BAD_SIZE))?;
         }
@@ -207,18 +165,6 @@ impl Place<'_> {
         }
         Ok(())
     }
-
-    pub(super) fn duration(&self, field: &str, text: &str) -> Result<Duration, ConfigError> {
-        duration::parse(text)
-            .map_err(|error| self.refuse(field, error))
-            .and_then(|value| {
-                if value.is_zero() {
-                    Err(self.refuse(field, "must be more than 0"))
-                } else {
-                    Ok(value)
-                }
-            })
-    }
 }
 
 const BAD_SIZE: &str = "must be a size above 0, written like 10Mi";
@@ -250,13 +196,6 @@ fn apply_flags(flags: Overrides, config: &mut Config) -> Result<(), ConfigError>
         config.node_labels.insert(key, value);
     }
     Ok(())
-}
-
-fn refuse_flag(flag: &str, problem: impl ToString) -> ConfigError {
-    ConfigError::Value {
-        setting: flag.to_owned(),
-        problem: problem.to_string(),
-    }
 }
 
 /// S-74.
@@ -298,24 +237,4 @@ fn cgroup(text: &str) -> Option<String> {
     let path = text.strip_prefix('/')?.trim_end_matches('/');
     let plain = |name: &str| !name.is_empty() && name != "." && name != "..";
     path.split('/').all(plain).then(|| format!("/{path}"))
-}
-
-/// A quantity of bytes: `10Mi`, `5M`, `1048576`.
-fn size(text: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 8] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("k", 1000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-    ];
-    let text = text.trim();
-    let (number, unit) = UNITS
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
-        .unwrap_or((text, 1));
-    number.parse::<u64>().ok()?.checked_mul(unit)
 }

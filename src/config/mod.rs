@@ -3,6 +3,7 @@
 mod file;
 mod load;
 mod node;
+mod place;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodUid;
 
-pub use load::{ConfigError, Loaded, Overrides, load};
+pub use load::{Loaded, Overrides, load};
+pub use place::ConfigError;
 
 /// Where things live. Every path is derived here, so that many agents can run side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

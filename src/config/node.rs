@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::file::File;
-use super::load::{ConfigError, Place};
+use super::place::{ConfigError, Place};
 use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
 use crate::pod::{duration, names, quantity};
 
+/// Billionths of a whole one.
+pub(super) const NANOS: u128 = 1_000_000_000;
 /// N-26: `system-cluster-critical` and above.
 const CRITICAL: i32 = 2_000_000_000;
 const BAD_START: &str = "must be between 1s and the longest back-off";
@@ -66,19 +68,18 @@ impl Place<'_> {
         reserved: &mut Reserved,
     ) -> Result<(), ConfigError> {
         for (resource, text) in amounts {
-            let amount = quantity::nanos(text)
-                .and_then(|nanos| u128::try_from(nanos).ok())
-                .ok_or_else(|| {
-                    let field = format!("{field}.{resource}");
-                    self.refuse(&field, "must be an amount, written like 500m or 100Mi")
-                })?;
             let (kept, nanos_per_unit) = match resource.as_str() {
-                "cpu" => (&mut reserved.cpu_milli, 1_000_000),
-                "memory" => (&mut reserved.memory, 1_000_000_000),
-                _ => continue,
+                "cpu" => (Some(&mut reserved.cpu_milli), NANOS / 1000),
+                "memory" => (Some(&mut reserved.memory), NANOS),
+                _ => (None, NANOS),
             };
-            let units = u64::try_from(amount.div_ceil(nanos_per_unit)).unwrap_or(u64::MAX);
-            *kept = kept.saturating_add(units);
+            let amount = amount(text, nanos_per_unit).ok_or_else(|| {
+                let field = format!("{field}.{resource}");
+                self.refuse(&field, "must be an amount, written like 500m or 100Mi")
+            })?;
+            if let Some(kept) = kept {
+                *kept = kept.saturating_add(amount);
+            }
         }
         Ok(())
     }
@@ -153,6 +154,12 @@ fn usual_turns(normal_ms: u64, critical_ms: u64) -> Vec<ShutdownTurn> {
     turns
         .map(|(priority, grace_ms)| ShutdownTurn { priority, grace_ms })
         .into()
+}
+
+/// A quantity that is not negative, rounded up to whole units of so many billionths.
+pub(super) fn amount(text: &str, nanos_per_unit: u128) -> Option<u64> {
+    let nanos = u128::try_from(quantity::nanos(text)?).ok()?;
+    u64::try_from(nanos.div_ceil(nanos_per_unit)).ok()
 }
 
 /// `key=value`.

@@ -157,6 +157,23 @@ fn values_that_cannot_be_used_are_refused_with_file_and_field() {
 
 /// P-67.
 #[test]
+fn sizes_are_quantities() {
+    for (text, bytes) in [("1048576", 1 << 20), ("1.5Mi", 3 << 19), ("1e6", 1_000_000)] {
+        let got = config(&format!("containerLogMaxSize: \"{text}\""));
+        assert_eq!(got.container_log_max_size, bytes, "{text}");
+    }
+}
+
+/// Half of a configuration would be another one.
+#[test]
+fn a_file_that_is_far_too_large_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len((1 << 20) + 1).unwrap();
+    let refused = super::load(Some(file.path()), Overrides::default());
+    assert!(matches!(refused, Err(super::ConfigError::Read { .. })));
+}
+
+#[test]
 fn a_cap_below_the_first_delay_becomes_the_first_delay() {
     let backoff = config("crashLoopBackOff: {maxContainerRestartPeriod: 3s}").backoff;
     assert_eq!(backoff.start, Duration::from_secs(3));
