@@ -159,6 +159,31 @@ fn a_pre_stop_hook_may_be_a_request() {
     assert_eq!(agent.event_count("web", "FailedPreStopHook"), 0);
 }
 
+/// P-92: without the host's network the request is made inside the pod, by the name of a port.
+#[test]
+fn a_request_stays_in_the_network_of_its_pod() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    let server = "trap 'exit 0' TERM; httpd -f -vv -p 127.0.0.1:8080 & wait $!";
+    let more = "    ports: [{name: http, containerPort: 8080}]
+    readinessProbe: {periodSeconds: 1, tcpSocket: {port: http}}
+    lifecycle: {preStop: {httpGet: {port: http, path: /bye}}}\n";
+    let main = container("main", server) + more;
+    let manifest = staged("web", "", &[], &[main]);
+    agent.put("web.yaml", &manifest.replace("  hostNetwork: true\n", ""));
+    agent.wait_for_status("web", "readiness", |status| {
+        (condition(status, "Ready")["status"] == "True").then_some(())
+    });
+    agent.text(&["stop", "--all"]);
+    agent.wait_for_end();
+    let log = agent.logs("web", "main");
+    assert!(log.contains("/bye"), "{log}");
+    // A status other than 200 fails no hook.
+    assert!(!agent.log().contains("FailedPreStopHook"));
+}
+
 /// P-94: the other container, which has none, is signalled and ends meanwhile.
 #[test]
 fn a_pre_stop_hook_may_be_a_pause() {
@@ -322,6 +347,7 @@ fn a_pre_stop_hook_runs_before_a_restart() {
     let main = container("main", &script) + probe + &pre_stop;
     agent.put("web.yaml", &staged("web", "", &[], &[main]));
     witness.wait_for("main");
+    agent.wait_until_running("web");
     agent.text(&["exec", "web", "--", "rm", "/tmp/ok"]);
     witness.wait_for("hook");
     let page = agent.text(&["describe", "pod", "web"]);
