@@ -16,11 +16,13 @@ fn limited(witness: &Witness, name: &str, seconds: u32) -> String {
     staged(name, &lines, &[], &[main])
 }
 
+/// J-57: then nothing runs any more.
 fn wait_for_deadline(agent: &TestAgent, pod: &str) -> Value {
-    agent.wait_for_status(pod, "the deadline", |status| {
-        let main = &container_status(status, "main")["state"]["terminated"];
-        (status["reason"] == "DeadlineExceeded" && !main.is_null()).then(|| status.clone())
-    })
+    let status = wait_for_phase(agent, pod, "Failed");
+    assert_eq!(status["reason"], "DeadlineExceeded");
+    let main = &container_status(&status, "main")["state"]["terminated"];
+    assert!(!main.is_null(), "{status:#}");
+    status
 }
 
 /// P-98, P-77.
