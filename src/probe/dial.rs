@@ -1,6 +1,6 @@
 //! TCP connections of probes: made in the right network namespace, by address or name, and gone soon after their close.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::pin::Pin;
@@ -25,6 +25,10 @@ const LOOKUP_STACK: usize = 256 * 1024;
 const LINGER_MS: u32 = 1000;
 /// How much of what a peer says first is kept, for messages.
 const FIRST_WORDS: usize = 16;
+/// How much is read in all: more than the longest head, the longest begin of a body and a TLS handshake together. Without
+/// it, a peer that never pauses (endless `100 Continue`, endless HTTP/2 pings) would keep the agent's only thread, because
+/// the parsers go on for as long as there is something to read, and no timeout could end that.
+const MAX_READ: usize = 256 * 1024;
 
 static LOOKUPS: Semaphore = Semaphore::new(MAX_LOOKUPS);
 
@@ -57,6 +61,8 @@ pub enum DialError {
 pub struct Connection {
     socket: Async<TcpStream>,
     first: RefCell<Vec<u8>>,
+    /// Bytes that may still be read.
+    left: Cell<usize>,
 }
 
 impl Connection {
@@ -136,6 +142,7 @@ async fn connect(network: Network, address: SocketAddr) -> Result<Connection, Di
     Ok(Connection {
         socket: connected.await.map_err(refused)?,
         first: RefCell::default(),
+        left: Cell::new(MAX_READ),
     })
 }
 
@@ -188,8 +195,14 @@ impl AsyncRead for &Connection {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        let left = self.left.get();
+        if left == 0 {
+            let why = format!("the server sent more than {MAX_READ} bytes");
+            return Poll::Ready(Err(io::Error::other(why)));
+        }
         let outcome = Pin::new(&mut &self.socket).poll_read(cx, buffer);
         if let Poll::Ready(Ok(n)) = &outcome {
+            self.left.set(left.saturating_sub(*n));
             let mut first = self.first.borrow_mut();
             let room = FIRST_WORDS - first.len();
             first.extend(buffer.iter().take(*n).take(room));

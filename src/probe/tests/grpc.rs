@@ -192,6 +192,34 @@ fn what_is_not_http2_is_a_failure() {
     }
 }
 
+/// Each is answered, and none of them is an answer.
+#[test]
+fn endless_pings_do_not_keep_the_agents_only_thread() {
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let server = Server::raw(
+        "127.0.0.1:0",
+        Box::new(move |stream, _| {
+            stream.write_all(&settings)?;
+            let mut answers = stream.try_clone()?;
+            std::thread::Builder::new()
+                .spawn(move || std::io::copy(&mut answers, &mut std::io::sink()))?;
+            let many = ping.repeat(1000);
+            loop {
+                stream.write_all(&many)?;
+            }
+        }),
+    );
+    let outcome = check(&grpc(server.port(), ""), LONG);
+    let Outcome::Failure(text) = &outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        text.ends_with("the server sent more than 262144 bytes"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_stalled_server_and_a_closed_port_are_told_apart() {
     let server = Server::raw("127.0.0.1:0", Box::new(|stream, _| hold(stream)));

@@ -164,6 +164,28 @@ fn an_endless_head_is_not_read_to_the_end() {
     }
 }
 
+/// They are no answers, so that no limit of an answer counts, and a parser reads on without a pause.
+#[test]
+fn endless_interim_answers_do_not_keep_the_agents_only_thread() {
+    let server = Server::start(
+        "127.0.0.1:0",
+        Box::new(|stream| {
+            let many = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+            loop {
+                stream.write_all(&many)?;
+            }
+        }),
+    );
+    let outcome = ask(&server);
+    let Outcome::Failure(text) = &outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        text.ends_with("the server sent more than 262144 bytes"),
+        "{text}"
+    );
+}
+
 #[test]
 fn silence_and_slow_answers_end_with_the_timeout() {
     for (begin, stage) in [
