@@ -4,6 +4,21 @@
 //! of them one [`pass`] gathers, plans, remembers, [`apply`]s and shows. Level, not edge: a lost piece of news costs
 //! latency, the next pass finds out.
 //!
+//! | file | what it has |
+//! |---|---|
+//! | [`state`] | everything the agent knows |
+//! | [`news`], `absorb` | what tasks tell, and what facts that changes |
+//! | [`pass`], [`apply`], `launch` | one pass; doing what the plan says; a container's bundle |
+//! | [`sources`], `manifests`, [`watch`] | the manifest directory; when it is read; hints that something changed |
+//! | [`start`], `adopt`, [`host`] | what must be true first; holders of an earlier agent; facts about this machine |
+//! | [`link`], `sandboxes`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
+//! | [`probes`] | one task for each probe that runs |
+//! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
+//! | [`store`], `records` | files that outlive the agent |
+//! | `problems`, `conditions`, `ring` | what failed to start, what is wrong with the node, events |
+//! | `view`, `answers`, `details` | what clients see, and how the API is answered |
+//! | [`log`], [`notify`], [`signals`] | stderr, systemd, SIGTERM and its like |
+//!
 //! What it never does: fork without exec, wait for a holder, a disk sync, a network or a slow child in the loop.
 
 use std::cell::RefCell;

@@ -8,7 +8,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::instance::{End, Pipe};
+use super::instance::{End, Instance, Pipe};
 use super::job::{Job, Purpose};
 use super::proto::{ExecCommand, HookState, Stamp};
 use super::report::{self, Line, Report};
@@ -192,9 +192,9 @@ impl Holder {
             self.changed |= instance.end_hooks_of_the_dead();
         }
         let lives = |of: &HookOf| {
-            let is_it = |i: &&super::instance::Instance| i.record.id == of.container;
+            let is_it = |i: &&Instance| i.record.id == of.container;
             let found = self.instances.iter().find(is_it);
-            found.is_some_and(super::instance::Instance::is_alive)
+            found.is_some_and(Instance::is_alive)
         };
         for job in &mut self.jobs {
             if matches!(&job.purpose, Purpose::Get(of) if !lives(of)) {

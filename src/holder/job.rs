@@ -234,7 +234,10 @@ impl Job {
             return Outcome::NotExecuted(kind, message);
         }
         let failed = match (self.said.take(), self.init) {
-            _ if self.kills > 0 => "it took longer than 60 s and was killed".to_owned(),
+            _ if self.kills > 0 => {
+                let limit_s = DEADLINE_MS / 1000;
+                format!("it took longer than {limit_s} s and was killed")
+            }
             (Some(Ok(())), Some(process)) => return Outcome::Started(process),
             (Some(Ok(())), None) => return Outcome::Done,
             // libcontainer's own text crosses three processes and says less than what it logged.

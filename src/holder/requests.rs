@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 
-use super::connection::Role;
+use super::connection::{Connection, Role};
 use super::ending::StopOrder;
 use super::hooks::HookKind;
 use super::instance::Instance;
@@ -52,7 +52,7 @@ impl Holder {
                 return self.reply(number, id.unwrap_or_default(), reply);
             }
         };
-        let is_exec = |c: &super::connection::Connection| c.role == Role::Exec;
+        let is_exec = |c: &Connection| c.role == Role::Exec;
         if self.connections.get(&number).is_some_and(is_exec) {
             return self.reply(number, id, refused("this connection belongs to an exec"));
         }

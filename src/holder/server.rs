@@ -15,6 +15,7 @@ use super::hooks::Sleep;
 use super::instance::{End, Instance, Pipe};
 use super::job::{Heard, Job, Purpose};
 use super::proto::{HolderState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
+use super::requests::Remains;
 use super::session::Session;
 use crate::config::HolderPaths;
 use crate::pod::PodUid;
@@ -43,7 +44,7 @@ pub(super) struct Holder {
     /// Cgroups of commands that have ended and left something in the background, or are not quite dead.
     pub(super) left_behind: VecDeque<String>,
     /// Failed creates whose remains could not be removed yet.
-    pub(super) remains: Vec<super::requests::Remains>,
+    pub(super) remains: Vec<Remains>,
     /// Counts connections and execs.
     pub(super) last_number: u64,
     pub(super) changed: bool,

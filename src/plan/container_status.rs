@@ -167,7 +167,7 @@ impl<'a> Subject<'a> {
                 Verdict::Start { .. } | Verdict::Creating | Verdict::Running | Verdict::Stopping,
             ) => {
                 last.exit.reason == LOST_REASON
-                    || post_start_error(last).is_some()
+                    || last.failed_hook().is_some()
                     || self.has_to_run_anew(last)
             }
         };
@@ -195,7 +195,7 @@ impl<'a> Subject<'a> {
     /// P-150…P-159.
     fn waiting(&self) -> ContainerState {
         let last = self.past.last.as_ref();
-        let (reason, message) = match (self.verdict, last.and_then(post_start_error)) {
+        let (reason, message) = match (self.verdict, last.and_then(PastInstance::failed_hook)) {
             (Some(Verdict::Wait(wait)), _) => (wait.reason.clone(), wait.message.clone()),
             (Some(Verdict::Start { .. } | Verdict::Creating), Some(message)) => {
                 ("PostStartHookError".to_owned(), Some(message.to_owned()))
@@ -222,23 +222,6 @@ impl<'a> Subject<'a> {
             }),
             ..ContainerState::default()
         }
-    }
-}
-
-/// P-156.
-fn post_start_error(ended: &PastInstance) -> Option<&str> {
-    match &ended.stop {
-        Some(StopCause::PostStart { message }) => Some(message),
-        Some(
-            StopCause::Changed
-            | StopCause::Dropped
-            | StopCause::Double
-            | StopCause::PodEnds
-            | StopCause::NodeDown
-            | StopCause::Probe { .. }
-            | StopCause::RestartAll,
-        )
-        | None => None,
     }
 }
 

@@ -163,7 +163,7 @@ impl StopCause {
 }
 
 impl PastInstance {
-    /// P-90: what its postStart hook said, if that ended it.
+    /// P-90, P-156: what its postStart hook said, if that ended it.
     pub fn failed_hook(&self) -> Option<&str> {
         match &self.stop {
             Some(StopCause::PostStart { message }) => Some(message),
