@@ -13,8 +13,8 @@ use smol_hyper::rt::FuturesIo;
 
 use super::Network;
 use super::dial::{self, Connection, DialError};
-use super::request;
 pub use super::request::Agent;
+use super::request::{self, RequestError};
 use super::tls::{self, Stream};
 use super::url::Url;
 use crate::pod::probe::HttpGet;
@@ -32,8 +32,8 @@ const MAX_HEADERS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
     /// such a request cannot be sent.
-    #[error("{0}")]
-    Request(String),
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// It was sent, or was about to be.
     #[error("Get {url:?}")]
     Get {
@@ -97,7 +97,7 @@ pub async fn get(
 ) -> Result<StatusCode, GetError> {
     let mut url = Url::of(get, host);
     for _ in 0..MAX_REDIRECTS {
-        let request = request::build(&url, &get.headers, agent).map_err(GetError::Request)?;
+        let request = request::build(&url, &get.headers, agent)?;
         let failed = |source| GetError::Get {
             url: url.to_string(),
             source,

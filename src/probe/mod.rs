@@ -126,7 +126,7 @@ async fn http_get(get: &HttpGet, network: Network, timeout: Duration) -> Outcome
                 "HTTP probe failed with statuscode: {}",
                 status.as_u16()
             )),
-            Err(GetError::Request(why)) => Outcome::Errored(why),
+            Err(GetError::Request(error)) => Outcome::Errored(error.to_string()),
             Err(error) => failure(&error),
         }
     };

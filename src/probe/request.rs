@@ -1,6 +1,7 @@
 //! The bytes of a GET request as kubelet sends them.
 
 use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::http::uri::InvalidUri;
 use hyper::{Request, Uri};
 
 use super::url::Url;
@@ -34,21 +35,46 @@ const EXCLUDED: [&str; 5] = [
     "trailer",
 ];
 
-/// The request for a URL, with the headers of the manifest. An error says which of them cannot be sent.
+/// What of a manifest cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The path of the URL.
+    #[error("path {path:?}: {why}")]
+    Path {
+        /// As written.
+        path: String,
+        /// In hyper's words.
+        why: InvalidUri,
+    },
+    /// A header's name.
+    #[error("invalid header field name {0:?}")]
+    Name(String),
+    /// The value of the header of this name.
+    #[error("invalid header field value for {0:?}")]
+    Value(String),
+}
+
+/// The request for a URL, with the headers of the manifest.
 pub fn build<B: Default>(
     url: &Url,
     configured: &[(String, String)],
     agent: Agent,
-) -> Result<Request<B>, String> {
+) -> Result<Request<B>, RequestError> {
     let mut request = Request::new(B::default());
-    *request.uri_mut() =
-        Uri::try_from(&url.path).map_err(|e| format!("path {:?}: {e}", url.path))?;
+    *request.uri_mut() = Uri::try_from(&url.path).map_err(|why| RequestError::Path {
+        path: url.path.clone(),
+        why,
+    })?;
     *request.headers_mut() = headers(url, configured, agent)?;
     Ok(request)
 }
 
 /// In Go's order: Host and User-Agent, then by name, and Connection last.
-fn headers(url: &Url, configured: &[(String, String)], agent: Agent) -> Result<HeaderMap, String> {
+fn headers(
+    url: &Url,
+    configured: &[(String, String)],
+    agent: Agent,
+) -> Result<HeaderMap, RequestError> {
     let agent = match agent {
         Agent::Probe => PROBE_AGENT,
         Agent::Lifecycle => LIFECYCLE_AGENT,
@@ -63,8 +89,7 @@ fn headers(url: &Url, configured: &[(String, String)], agent: Agent) -> Result<H
     }
     let mut others: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for (name, text) in configured {
-        let key = HeaderName::try_from(name)
-            .map_err(|_| format!("invalid header field name {name:?}"))?;
+        let key = HeaderName::try_from(name).map_err(|_| RequestError::Name(name.clone()))?;
         let is_removed = key == ACCEPT && first(configured, "accept") == Some("");
         if !EXCLUDED.contains(&key.as_str()) && !is_removed {
             others.push((key, value(name, text)?));
@@ -90,7 +115,7 @@ fn first<'a>(configured: &'a [(String, String)], name: &str) -> Option<&'a str> 
     found.next().map(|(_, value)| value.trim())
 }
 
-fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
+fn value(name: &str, text: &str) -> Result<HeaderValue, RequestError> {
     HeaderValue::from_bytes(text.trim().as_bytes())
-        .map_err(|_| format!("invalid header field value for {name:?}"))
+        .map_err(|_| RequestError::Value(name.to_owned()))
 }
