@@ -168,11 +168,12 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).expect("the directory is there") {
         let path = entry.expect("the directory can be read").path();
+        if path.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        }
         if path.is_dir() {
             files.extend(sources(&path));
-        } else if path.extension().is_some_and(|e| e == "rs")
-            && path.file_stem().is_some_and(|s| s != "tests")
-        {
+        } else if path.extension().is_some_and(|e| e == "rs") {
             files.push(path);
         }
     }
