@@ -15,7 +15,7 @@
 //! | [`probes`] | one task for each probe that runs |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
 //! | [`store`], `records` | files that outlive the agent |
-//! | `problems`, `conditions`, `ring` | what failed to start, what is wrong with the node, events |
+//! | `problems`, `conditions`, `events`, `ring` | what failed to start, what is wrong with the node, what happened |
 //! | `view`, `answers`, `details` | what clients see, and how the API is answered |
 //! | [`log`], [`notify`], [`signals`] | stderr, systemd, SIGTERM and its like |
 //!
@@ -39,6 +39,7 @@ mod child;
 mod clean;
 mod conditions;
 mod details;
+mod events;
 mod host;
 mod imports;
 mod jobs;

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::conditions::About;
-use super::ring::Recorded;
 use super::state::Agent;
 use super::view::Shown;
 use crate::holder::proto::Stamp;
-use crate::plan::{self, Action, Event, Halt, ImagePresence, Observed, Plan};
+use crate::plan::{self, Action, Halt, ImagePresence, Observed, Plan};
 use crate::pod::{PodUid, lifecycle};
 
 /// What the loop does after a pass.
@@ -17,17 +16,6 @@ pub enum Next {
     WaitUntil(u64),
     /// The agent's work is done.
     Quit,
-}
-
-/// When an event is also a line in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Logged {
-    /// Each time.
-    Always,
-    /// Not when it is a repeat.
-    Once,
-    /// It says nothing new to a reader of the log.
-    Never,
 }
 
 impl Agent {
@@ -158,44 +146,4 @@ impl Agent {
             .save(&self.config.paths, &self.history.pods, pod_of);
         self.conditions.report(About::Records, outcome);
     }
-
-    /// Records an event of the plan; each is a line in the log, repeats of a waiting reason are not.
-    fn record_of_plan(&mut self, event: Event, now: Stamp) {
-        let logged = if event.reason == "BackOff" {
-            Logged::Once
-        } else {
-            Logged::Always
-        };
-        self.record(event, now, logged);
-    }
-
-    /// Records one event.
-    pub fn record(&mut self, event: Event, now: Stamp, logged: Logged) {
-        let line = line_of(&event);
-        let is_warning = event.warning;
-        match (logged, self.ring.record(event, now.wall)) {
-            (Logged::Never, _) | (Logged::Once, Recorded::Repeat) => {}
-            (Logged::Once, Recorded::New) | (Logged::Always, _) if is_warning => {
-                self.log.warn(line);
-            }
-            (Logged::Once, Recorded::New) | (Logged::Always, _) => self.log.info(line),
-        }
-    }
-}
-
-/// `default/web-box main: Started: Started container main`.
-fn line_of(event: &Event) -> String {
-    let container = event
-        .container
-        .as_deref()
-        .map(|name| format!(" {name}"))
-        .unwrap_or_default();
-    let Event {
-        namespace,
-        name,
-        reason,
-        message,
-        ..
-    } = event;
-    format!("{namespace}/{name}{container}: {reason}: {message}")
 }

@@ -18,7 +18,7 @@ use smol::Task;
 
 use self::schedule::Schedule;
 use self::task::Runner;
-use super::pass::Logged;
+use super::events::Logged;
 use super::sandboxes::Phase;
 use super::state::{Agent, Need};
 use crate::plan::{Event, Finding, ProbeKey, ProbeOrder, ProbeVerdict};
