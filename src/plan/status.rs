@@ -127,7 +127,7 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
     }
     let stands: Vec<(Role, Stand)> = members.iter().map(|m| (m.role, m.stand)).collect();
     let runs = |stand: Stand| matches!(stand, Stand::Starting | Stand::Started);
-    let is_live = stands.iter().any(|(_, stand)| runs(*stand)) || is_creating(view);
+    let is_live = stands.iter().any(|(_, stand)| runs(*stand)) || is_busy(view);
     let goes_down = memory
         .ending
         .is_some_and(|ending| ending.cause == EndingCause::NodeShutdown);
@@ -147,10 +147,14 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
     }
 }
 
-/// A container is being made, and may yet run.
-fn is_creating(view: &PodView<'_>) -> bool {
+/// A container is being made, and may yet run, or one runs, perhaps none of the present spec.
+fn is_busy(view: &PodView<'_>) -> bool {
     match view.sandbox.map(|sandbox| &sandbox.state) {
-        Some(SandboxState::Ready { creating, .. }) => !creating.is_empty(),
+        Some(SandboxState::Ready {
+            containers,
+            creating,
+            ..
+        }) => !creating.is_empty() || containers.iter().any(|record| record.state.is_live()),
         Some(SandboxState::Starting | SandboxState::Dead { .. }) | None => false,
     }
 }

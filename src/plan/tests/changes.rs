@@ -277,3 +277,22 @@ fn a_double_is_gone_before_the_container_starts_again() {
         plan.actions
     );
 }
+
+/// P-111: a container that an edit took out of the spec of a finished pod has to end like the others.
+#[test]
+fn pod_has_not_ended_while_a_dropped_container_runs() {
+    let old = pod("u1", "Never", &["a", "b"]);
+    let over = |b| seen(&old, ready(vec![exited("a", 0, (0, 5), 0), b]));
+    let before = over(running("b", 0, 0));
+    let history = history_of(&[&old], &[(6, before.clone())]);
+    let new = pod("u1", "Never", &["a"]);
+    let plan = planned(&[&new], &before, &history, 7);
+    assert_eq!(phase(&plan, &new), "Running");
+    let plan = planned(
+        &[&new],
+        &over(exited("b", 0, (0, 8), 143)),
+        &plan.history,
+        9,
+    );
+    assert_eq!(phase(&plan, &new), "Succeeded");
+}

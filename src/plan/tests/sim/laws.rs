@@ -8,8 +8,8 @@ use super::rounds::Rounds;
 use super::{reasons, timing};
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState, Stamp};
 use crate::plan::{
-    Action, Desired, Finished, Halt, History, Observed, Plan, PodHistory, Rules, SandboxState,
-    container_hash,
+    Action, Desired, EndingCause, Finished, Halt, History, Observed, Plan, PodHistory, Rules,
+    SandboxState, container_hash,
 };
 use crate::pod::lifecycle::{self, Role};
 use crate::pod::ports::{HostPort, host_ports};
@@ -60,6 +60,8 @@ pub fn is_live(record: &ContainerRecord) -> bool {
 pub struct Laws {
     rounds: Rounds,
     finished: BTreeMap<PodUid, Finished>,
+    /// S-160: pods that were seen to be on their way out for good.
+    removed: BTreeSet<PodUid>,
     /// Final phases that were shown.
     phases: BTreeMap<PodUid, String>,
     /// True time at which a pod was first planned, and in which boot.
@@ -78,6 +80,7 @@ impl Laws {
     fn forget(&mut self, uid: &PodUid) {
         self.finished.remove(uid);
         self.phases.remove(uid);
+        self.removed.remove(uid);
         self.since.remove(uid);
         self.counts.retain(|(pod, _), _| pod != uid);
         self.rounds.forget(uid);
@@ -121,6 +124,7 @@ impl Laws {
         }
         self.check_phases(scene);
         self.check_probes(scene);
+        self.check_decided(scene);
         reasons::check(scene);
     }
 
@@ -254,6 +258,13 @@ impl Laws {
     }
 
     fn check_end(&mut self, scene: Scene<'_>, (uid, memory): (&PodUid, &PodHistory)) {
+        let is_removed = memory
+            .ending
+            .is_some_and(|e| e.cause == EndingCause::Removed);
+        assert!(is_removed || !self.removed.contains(uid), "{uid} is back");
+        if is_removed {
+            self.removed.insert(uid.clone());
+        }
         let begin = (scene.true_ms, self.boots);
         let (since_ms, boots) = *self.since.entry(uid.clone()).or_insert(begin);
         if let Some(before) = self.finished.get(uid) {

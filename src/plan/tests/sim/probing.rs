@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::laws::{Laws, Scene, is_live};
 use crate::holder::proto::{ContainerRecord, InstanceState};
-use crate::plan::{ProbeKey, ProbeVerdict, SandboxState};
+use crate::plan::{Action, ProbeKey, ProbeVerdict, SandboxState, StopCause};
 use crate::pod::lifecycle::{self, Role};
 use crate::pod::probe::ProbeKind;
 
@@ -67,6 +67,40 @@ impl Laws {
             assert!(scene.memory(&key.uid).finished.is_none(), "R-23");
         }
         self.check_probes_are_complete(scene);
+    }
+
+    /// What a probe has decided outlives the agent, whose verdicts are lost.
+    pub fn check_decided(&self, scene: Scene<'_>) {
+        for (uid, pod) in scene.desired.iter().filter(|(uid, _)| scene.is_to_run(uid)) {
+            let Some(before) = scene.before.pods.get(uid) else {
+                continue;
+            };
+            let is_decided = |record: &&ContainerRecord| {
+                let past = before.containers.get(&record.name);
+                let current = past.and_then(|past| past.current.as_ref());
+                let is_told = current.is_some_and(|c| {
+                    c.id == record.id && matches!(c.stop, Some(StopCause::Probe { .. }))
+                });
+                is_told && matches!(record.state, InstanceState::Running { .. })
+            };
+            let Some(SandboxState::Ready {
+                containers,
+                leaving: false,
+                ..
+            }) = scene.observed.sandboxes.get(uid).map(|s| &s.state)
+            else {
+                continue;
+            };
+            for record in containers.iter().filter(is_decided) {
+                let stops =
+                    |a: &Action| matches!(a, Action::StopContainer { id, .. } if *id == record.id);
+                let name = pod.full_name();
+                assert!(
+                    scene.plan.actions.iter().any(stops),
+                    "{name} is spared: {record:?}"
+                );
+            }
+        }
     }
 
     fn check_probes_are_complete(&self, scene: Scene<'_>) {
