@@ -53,7 +53,6 @@ impl Backend for Answers {
         let holding = agent.sandboxes.get(uid);
         let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
-        let findings = agent.probes.findings();
         let file = agent.manifests.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);
         let held = file.clone().find(|file| file.held);
@@ -66,7 +65,7 @@ impl Backend for Answers {
                 .clone(),
             notes: notes.into_iter().filter(|note| note.uid == *uid).collect(),
             events: events.cloned().collect(),
-            containers: details(&agent, document, (holding, &findings)),
+            containers: details(&agent, document, holding),
             holder: holding.map(|h| agent.config.paths.holder(&h.id.uid).dir().to_path_buf()),
         })
     }

@@ -1,34 +1,29 @@
 //! What `vetch describe` needs to know of a container beyond its v1 status.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Container;
 
 use super::sandboxes::Holding;
 use super::state::Agent;
 use crate::api::types::{ContainerDetail, ProbeDetail, Stopping};
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState};
-use crate::plan::{self, Finding, ProbeKey};
+use crate::plan::{self, ProbeKey};
 use crate::pod::lifecycle;
 use crate::pod::probe::ProbeKind;
 use crate::pod::{PodUid, StaticPod};
 use crate::sys::clock;
 
-/// What the probes have found.
-pub type Findings = BTreeMap<ProbeKey, Finding>;
-
 /// Of each container: init containers and sidecars, then regular ones, in the order of the spec.
 pub fn details(
     agent: &Agent,
     document: &StaticPod,
-    (holding, findings): (Option<&Holding>, &Findings),
+    holding: Option<&Holding>,
 ) -> Vec<ContainerDetail> {
     let instances = holding.map(Holding::containers).unwrap_or_default();
     lifecycle::members(&document.pod)
         .map(|(_, container)| {
             let own = instances.iter().filter(|i| i.name == container.name);
             let newest_first: Vec<&ContainerRecord> = own.rev().collect();
-            detail(agent, document, (container, &newest_first, findings))
+            detail(agent, document, (container, &newest_first))
         })
         .collect()
 }
@@ -36,7 +31,7 @@ pub fn details(
 fn detail(
     agent: &Agent,
     document: &StaticPod,
-    (container, instances, findings): (&Container, &[&ContainerRecord], &Findings),
+    (container, instances): (&Container, &[&ContainerRecord]),
 ) -> ContainerDetail {
     let (uid, name) = (&document.uid, &container.name);
     let newest = instances.first();
@@ -67,7 +62,7 @@ fn detail(
         post_start: hook(|record| &record.post_start),
         pre_stop: hook(|record| &record.pre_stop),
         stopping: newest.and_then(|record| stopping(record)),
-        probes: running.map_or_else(Vec::new, |record| probes((uid, &record.id), findings)),
+        probes: running.map_or_else(Vec::new, |record| probes(agent, (uid, &record.id))),
     }
 }
 
@@ -87,21 +82,20 @@ fn stopping(record: &ContainerRecord) -> Option<Stopping> {
     }
 }
 
-fn probes((uid, id): (&PodUid, &str), findings: &Findings) -> Vec<ProbeDetail> {
-    let key = |kind| ProbeKey {
-        uid: uid.clone(),
-        id: id.to_owned(),
-        kind,
-    };
-    ProbeKind::ALL
-        .into_iter()
-        .filter_map(|kind| {
-            let finding = findings.get(&key(kind))?;
-            Some(ProbeDetail {
-                kind,
-                verdict: finding.verdict,
-                output: finding.output.clone(),
-            })
+fn probes(agent: &Agent, (uid, id): (&PodUid, &str)) -> Vec<ProbeDetail> {
+    let detail = |kind| {
+        let key = ProbeKey {
+            uid: uid.clone(),
+            id: id.to_owned(),
+            kind,
+        };
+        let (finding, last_failure) = agent.probes.told(&key);
+        (finding.is_some() || last_failure.is_some()).then(|| ProbeDetail {
+            kind,
+            verdict: finding.map(|finding| finding.verdict),
+            output: finding.map_or_else(String::new, |finding| finding.output.clone()),
+            last_failure: last_failure.map(str::to_owned),
         })
-        .collect()
+    };
+    ProbeKind::ALL.into_iter().filter_map(detail).collect()
 }

@@ -141,15 +141,18 @@ pub struct Stopping {
     pub kill_at: jiff::Timestamp,
 }
 
-/// The verdict of a probe.
+/// What a probe has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeDetail {
     /// Which.
     pub kind: ProbeKind,
-    /// After thresholds.
-    pub verdict: ProbeVerdict,
+    /// After thresholds; `None` before there is one.
+    pub verdict: Option<ProbeVerdict>,
     /// Of the run that settled it.
     pub output: String,
+    /// What the last run said that failed or found nothing out, since the last change of the verdict to success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<String>,
 }
 
 /// An event with its count.

@@ -41,6 +41,8 @@ pub struct Probes {
 struct Running {
     order: ProbeOrder,
     finding: Option<Finding>,
+    /// What the last run said that failed or found nothing out. Only for people.
+    last_failure: Option<String>,
     /// What the log has told of this instance's runs.
     logged: BTreeSet<Ill>,
     _task: Task<()>,
@@ -96,6 +98,15 @@ impl Probes {
         self.running.iter().filter_map(found).collect()
     }
 
+    /// For people: the verdict of this probe, and what its last run said that did not go well.
+    pub fn told(&self, key: &ProbeKey) -> (Option<&Finding>, Option<&str>) {
+        let running = self.running.get(key);
+        (
+            running.and_then(|running| running.finding.as_ref()),
+            running.and_then(|running| running.last_failure.as_deref()),
+        )
+    }
+
     fn schedule(&self, key: &ProbeKey, order: &ProbeOrder, now: Stamp) -> Schedule {
         let agent_age_ms = now.boot_ms.saturating_sub(self.agent_since_boot_ms);
         let random = self.dice.hash_one((key.uid.as_str(), &key.id, key.kind));
@@ -128,6 +139,7 @@ impl Agent {
             _task: self.executor.spawn(runner.live()),
             order,
             finding: None,
+            last_failure: None,
             logged: BTreeSet::new(),
         };
         self.probes.running.insert(key, running);
@@ -166,6 +178,7 @@ impl Agent {
             .as_ref()
             .is_some_and(|complaint| running.logged.insert(complaint.ill));
         let verdict = finding.as_ref().map(|finding| finding.verdict);
+        running.last_failure = said(complaint.as_ref(), running.last_failure.take());
         let need = if finding.is_some() {
             running.finding = finding;
             Need::Pass
@@ -230,6 +243,15 @@ fn is_same_work(new: &ProbeOrder, old: &ProbeOrder) -> bool {
             &old.started_at,
             &old.host_network,
         )
+}
+
+/// What the last run that failed or erred said, after this one. One that is told and has no complaint went well.
+fn said(complaint: Option<&Complaint>, before: Option<String>) -> Option<String> {
+    let complaint = complaint?;
+    match complaint.ill {
+        Ill::Failed | Ill::Errored => Some(complaint.text.clone()),
+        Ill::Doubtful => before,
+    }
 }
 
 /// Reason and message of an event, in kubelet's words.

@@ -24,6 +24,8 @@ pub struct Runner {
     target: Target,
     schedule: Schedule,
     verdict: Option<ProbeVerdict>,
+    /// No run has said so yet.
+    is_assumed: bool,
     tally: Tally,
     news: Sender<News>,
 }
@@ -42,6 +44,7 @@ impl Runner {
             target,
             schedule,
             verdict: order.initial,
+            is_assumed: true,
             tally: Tally::new(order.initial),
             news,
         }
@@ -95,11 +98,17 @@ impl Runner {
         })
     }
 
-    /// The verdict, if this result changes it.
+    /// The verdict, if this result changes it, or is the first failure that bears out what was only assumed: with
+    /// it comes what the probe said.
     fn count(&mut self, result: ProbeVerdict, output: &str) -> Option<Finding> {
         let old = self.verdict;
         self.verdict = self.tally.count(&self.spec, result);
-        let verdict = self.verdict.filter(|_| self.verdict != old)?;
+        let bears_out = self.is_assumed && result == ProbeVerdict::Failure;
+        let is_news = |verdict: &ProbeVerdict| {
+            Some(*verdict) != old || (bears_out && *verdict == ProbeVerdict::Failure)
+        };
+        let verdict = self.verdict.filter(is_news)?;
+        self.is_assumed = false;
         Some(Finding {
             verdict,
             output: output.to_owned(),

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 
 use super::schedule::Schedule;
 use super::task::Runner;
-use super::{Complaint, Ill, Report, is_same_work, words};
+use super::{Complaint, Ill, Report, is_same_work, said, words};
 use crate::config::HolderPaths;
 use crate::plan::{Finding, ProbeKey, ProbeOrder, ProbeVerdict};
 use crate::pod::PodUid;
@@ -125,6 +125,19 @@ fn every_bad_run_is_told_and_every_change_of_the_verdict() {
     assert!(!runner.is_settled());
 }
 
+/// that it is not ready is assumed; why is told as soon as it is known, once.
+#[test]
+fn the_failure_that_bears_out_what_was_assumed_is_told() {
+    let mut runner = runner(ProbeKind::Readiness, Some(ProbeVerdict::Failure));
+    let report = runner.take_in(failure("404")).expect("a report");
+    let finding = Finding {
+        verdict: ProbeVerdict::Failure,
+        output: "404".to_owned(),
+    };
+    assert_eq!(report.finding, Some(finding));
+    assert_eq!(told(&mut runner, failure("404")), (Some(Ill::Failed), None));
+}
+
 ///
 #[test]
 fn an_error_counts_as_nothing() {
@@ -164,6 +177,20 @@ fn a_verdict_that_is_known_is_no_news() {
     assert_eq!(runner.take_in(Outcome::Success), None);
 }
 
+#[test]
+fn the_last_failure_is_kept_until_a_run_is_told_that_went_well() {
+    let complaint = |ill| Complaint {
+        ill,
+        text: "new".to_owned(),
+    };
+    let old = || Some("old".to_owned());
+    let new = Some("new".to_owned());
+    assert_eq!(said(Some(&complaint(Ill::Failed)), old()), new);
+    assert_eq!(said(Some(&complaint(Ill::Errored)), None), new);
+    assert_eq!(said(Some(&complaint(Ill::Doubtful)), old()), old());
+    assert_eq!(said(None, old()), None);
+}
+
 ///
 #[test]
 fn outputs_are_bounded_in_bytes_and_stay_text() {
@@ -181,20 +208,20 @@ fn outputs_are_bounded_in_bytes_and_stay_text() {
 
 #[test]
 fn events_speak_as_kubelet_does() {
-    let said = |kind, ill| {
+    let spoken = |kind, ill| {
         let text = "x".to_owned();
         words(kind, &Complaint { ill, text })
     };
     assert_eq!(
-        said(ProbeKind::Liveness, Ill::Failed),
+        spoken(ProbeKind::Liveness, Ill::Failed),
         ("Unhealthy", "Liveness probe failed: x".to_owned())
     );
     assert_eq!(
-        said(ProbeKind::Readiness, Ill::Doubtful),
+        spoken(ProbeKind::Readiness, Ill::Doubtful),
         ("ProbeWarning", "Readiness probe warning: x".to_owned())
     );
     assert_eq!(
-        said(ProbeKind::Startup, Ill::Errored),
+        spoken(ProbeKind::Startup, Ill::Errored),
         (
             "Unhealthy",
             "Startup probe errored and resulted in unknown state: x".to_owned()

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Pro
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::page::Page;
-use crate::api::types::ContainerDetail;
+use crate::api::types::{ContainerDetail, ProbeDetail};
 use crate::holder::proto::HookState;
 use crate::plan::ProbeVerdict;
 use crate::pod::probe::ProbeKind;
@@ -18,15 +18,7 @@ pub fn rows(page: &mut Page, wanted: &Container, detail: Option<&ContainerDetail
         page.row(2, kind.as_str(), text(probe));
         let found = detail.and_then(|d| d.probes.iter().find(|found| found.kind == kind));
         if let Some(found) = found {
-            let verdict = match found.verdict {
-                ProbeVerdict::Success => "success",
-                ProbeVerdict::Failure => "failure",
-            };
-            let output = match found.output.trim() {
-                "" => String::new(),
-                output => format!(": {output}"),
-            };
-            page.row(3, "Verdict", format_args!("{verdict}{output}"));
+            result(page, found);
         }
     }
     let lifecycle = wanted.lifecycle.as_ref();
@@ -38,6 +30,24 @@ pub fn rows(page: &mut Page, wanted: &Container, detail: Option<&ContainerDetail
         detail.map(|d| &d.post_start),
     );
     hook(page, ("Pre Stop", pre_stop), detail.map(|d| &d.pre_stop));
+}
+
+/// The verdict, and what the last bad run said if the verdict does not say the same.
+fn result(page: &mut Page, found: &ProbeDetail) {
+    let verdict = match found.verdict {
+        Some(ProbeVerdict::Success) => "success",
+        Some(ProbeVerdict::Failure) => "failure",
+        None => "none yet",
+    };
+    let output = match found.output.trim() {
+        "" => String::new(),
+        output => format!(": {output}"),
+    };
+    page.row(3, "Verdict", format_args!("{verdict}{output}"));
+    let last = found.last_failure.as_deref().unwrap_or_default().trim();
+    if !last.is_empty() && last != found.output.trim() {
+        page.row(3, "Last Failure", last);
+    }
 }
 
 /// kubectl's text of a probe.
