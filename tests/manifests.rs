@@ -16,6 +16,7 @@ use support::agent::TestAgent;
 use support::manifest::{self, LIVES};
 use support::wait::{can_run, is_full, wait_for};
 use support::watch::container;
+use support::witness::Witness;
 
 /// A pod that says this word and lives.
 fn manifest(name: &str, word: &str) -> String {
@@ -307,4 +308,26 @@ fn a_manifest_that_comes_back_runs_again() {
     agent.put("web.yaml", &text);
     let second = agent.wait_until_running("web");
     assert_ne!(first.container_id, second.container_id);
+}
+
+/// What is missing at the start of an agent may only be gone for a moment, so nothing is ended at once. But nothing of it
+/// is started either.
+#[test]
+fn what_was_deleted_while_no_agent_ran_does_not_start_once_more() {
+    if !can_run() {
+        return;
+    }
+    let mut agent = TestAgent::start();
+    let witness = Witness::start();
+    let script = format!("{}; {LIVES}", witness.tell("started"));
+    agent.put("gone.yaml", &manifest::manifest("gone", 2, &script));
+    witness.wait_for("started");
+    agent.reboot();
+    agent.remove("gone.yaml");
+    agent.put("stays.yaml", &manifest("stays", "here"));
+    agent.spawn();
+    wait_for("the other pod", || {
+        (running(&agent) == BTreeSet::from(["stays".to_owned()])).then_some(())
+    });
+    assert_eq!(witness.count("started"), 1);
 }

@@ -8,7 +8,9 @@ use serde_json::json;
 
 use support::agent::TestAgent;
 use support::images;
+use support::manifest::{container, pod};
 use support::wait::{can_run, wait_for};
+use support::witness::Witness;
 
 /// Lines that a container printed, without the log's own columns.
 fn printed(agent: &TestAgent, pod: &str, container: &str) -> Vec<String> {
@@ -263,4 +265,45 @@ spec:
     assert_eq!(running("stays"), Some(stays));
     let uid = agent.pod("fixed").and_then(|pod| pod.metadata.uid);
     assert_eq!(uid.as_deref(), Some("11111111-2222-3333-4444-555555555555"));
+}
+
+/// S-155: hooks, grace and order are those of the newest manifest, also for whom the first one did not know.
+#[test]
+fn with_a_fixed_uid_a_pod_ends_as_its_newest_manifest_says() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let witness = Witness::start();
+    let member = |name: &str, more: &str| {
+        let tell = |what| witness.tell(&format!("{name}-{what}"));
+        let (begun, end) = (tell("begun"), tell("end"));
+        let script =
+            format!("trap '{end}; exit 0' TERM; {begun}; while :; do sleep 1 & wait $!; done");
+        container(name, &script) + more
+    };
+    let hook = |word: &str| {
+        let script = witness.tell(word);
+        format!("    lifecycle: {{preStop: {{exec: {{command: [sh, -c, {script:?}]}}}}}}\n")
+    };
+    let text = |init: &str, regular: &str| {
+        let spec = format!("  initContainers:{init}\n  containers:\n{regular}");
+        let uid = "  name: web\n  uid: 21111111-2222-3333-4444-555555555555\n";
+        pod("web", 20, &spec).replace("  name: web\n", uid)
+    };
+    agent.put("web.yaml", &text(" []", &member("main", &hook("former"))));
+    witness.wait_for("main-begun");
+    let sidecar = member("proxy", "    restartPolicy: Always\n");
+    let regular = member("main", &hook("present")) + &member("added", &hook("added"));
+    agent.put("web.yaml", &text(&format!("\n{sidecar}"), &regular));
+    witness.wait_for("added-begun");
+    witness.wait_for("proxy-begun");
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    let mut told = witness.told();
+    assert_eq!(told.last().map(String::as_str), Some("proxy-end"));
+    told.retain(|word| !word.ends_with("-begun"));
+    told.sort();
+    let expected = ["added", "added-end", "main-end", "present", "proxy-end"];
+    assert_eq!(told, expected);
 }

@@ -128,6 +128,25 @@ impl Agent {
         Ok(())
     }
 
+    /// S-155: a pod that was edited in place ends as its present document says, also when its manifest is gone, and whoever
+    /// ends it.
+    pub fn renew_sandbox_records(&mut self) -> Result<(), WriteError> {
+        for (uid, holding) in &mut self.sandboxes {
+            let pod = self.desired.get(uid);
+            let Some(pod) = pod.filter(|pod| holding.is_outdated(pod)) else {
+                continue;
+            };
+            let record = PodRecord {
+                pod: pod.clone(),
+                ..holding.record.clone()
+            };
+            let path = self.config.paths.holder(uid).pod_record();
+            store::write_json(&path, &record)?;
+            holding.record = record;
+        }
+        Ok(())
+    }
+
     /// Takes a sandbox into the table and starts the task that talks to its holder.
     pub fn hold(&mut self, id: SandboxId, record: PodRecord, seed: Seed) {
         let (requests, asked) = async_channel::bounded(MAX_WAITING);

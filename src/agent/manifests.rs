@@ -18,7 +18,7 @@ pub struct Manifests {
     source: FileSource,
     /// What it said last, without its pods.
     pub snapshot: Snapshot,
-    /// D-2, D-7: it has been readable once.
+    /// D-2, D-7: it has been readable once, and nothing was missing for a moment only.
     pub has_delivered: bool,
     /// Next full look at everything, CLOCK_BOOTTIME ms.
     next_rescan_boot_ms: u64,
@@ -93,7 +93,8 @@ impl Agent {
         let mut snapshot = self.manifests.source.scan(now);
         match &snapshot.directory_problem {
             None => {
-                self.manifests.has_delivered = true;
+                // What is missing at first may have been deleted meanwhile, and must not start once more.
+                self.manifests.has_delivered |= snapshot.again_at_boot_ms.is_none();
                 self.conditions.clear(&About::Source);
             }
             Some(problem) => {

@@ -144,6 +144,7 @@ impl Agent {
         let outcome = self
             .records
             .save(&self.config.paths, &self.history.pods, pod_of);
+        let outcome = outcome.and(self.renew_sandbox_records());
         self.conditions.report(About::Records, outcome);
     }
 }

@@ -9,8 +9,9 @@ use super::news::SandboxId;
 use crate::holder::proto::{
     ContainerRecord, FailureKind, HolderState, PodRecord, Reply, Request, ToHolder,
 };
-use crate::plan::{Sandbox, SandboxState};
-use crate::pod::PodUid;
+use crate::plan::{self, Sandbox, SandboxState};
+use crate::pod::lifecycle;
+use crate::pod::{PodUid, StaticPod};
 
 #[cfg(test)]
 mod tests;
@@ -254,6 +255,27 @@ impl Holding {
     /// True when the holder was asked to leave.
     pub fn is_leaving(&self) -> bool {
         self.is_open(&Asked::Leave)
+    }
+
+    /// True when the pod was edited in place and nothing lives any more that its former document made.
+    pub fn is_outdated(&self, wanted: &StaticPod) -> bool {
+        let Phase::Connected(state) = &self.phase else {
+            return false;
+        };
+        if wanted.document_hash == self.record.pod.document_hash {
+            return false;
+        }
+        let is_wanted = |record: &ContainerRecord| {
+            let member = lifecycle::member(&wanted.pod, &record.name);
+            member.is_some_and(|(_, container)| {
+                let image = container.image.as_deref().unwrap_or_default();
+                plan::container_hash(&container.name, image) == record.hash
+            })
+        };
+        let is_create = |open: &Open| matches!(open.asked, Asked::Create { .. });
+        let is_creating = !state.creating.is_empty() || self.open.values().any(is_create);
+        let mut living = state.containers.iter().filter(|c| c.state.is_live());
+        !is_creating && living.all(is_wanted)
     }
 
     /// For the plan.
