@@ -119,7 +119,7 @@ fn a_mistake_in_the_manifest_of_a_running_pod_is_described() {
     }
     let agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
-    let ready = ["wait", "--for=condition=Ready", "pod/web"];
+    let ready = ["wait", "--for=condition=Ready", "pod", "web"];
     agent.text(&ready);
     agent.put("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: [\n");
     wait_for("the mistake", || {

@@ -33,7 +33,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let name = match args.words.as_slice() {
         [name] => name,
-        [kind, name] if matches!(kind.as_str(), "pod" | "pods" | "po") => name,
+        [kind, name] if select::is_pods(kind) => name,
         _ => {
             return Err(CliError::Usage(
                 "describe knows pods only: vetch describe pod NAME".to_owned(),

@@ -67,7 +67,7 @@ pub fn find(pods: Vec<Pod>, name: &str) -> Result<Pod, CliError> {
 /// `pod/web` → web; `kube-system/web` → web in kube-system.
 fn split(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
-        Some(("pod" | "pods" | "po", bare)) => (None, bare),
+        Some((kind, bare)) if is_pods(kind) => (None, bare),
         Some((namespace, bare)) => (Some(namespace), bare),
         None => (None, name),
     }
@@ -118,4 +118,9 @@ pub fn is_ending(pod: &Pod) -> bool {
 pub fn uid(pod: &Pod) -> Result<PodUid, CliError> {
     PodUid::try_from(pod.metadata.uid.clone().unwrap_or_default())
         .map_err(|error| CliError::NotFound(error.to_string()))
+}
+
+/// Whether this word is kubectl's for pods.
+pub fn is_pods(kind: &str) -> bool {
+    matches!(kind, "pod" | "pods" | "po")
 }

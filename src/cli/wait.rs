@@ -39,6 +39,16 @@ pub struct Args {
     reach: Reach,
 }
 
+impl Args {
+    /// Without the `pod` of `pod web`, which kubectl also takes.
+    fn names(&self) -> &[String] {
+        match self.names.as_slice() {
+            [kind, names @ ..] if !names.is_empty() && select::is_pods(kind) => names,
+            names => names,
+        }
+    }
+}
+
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Goal {
@@ -137,7 +147,7 @@ fn look(args: &Args, client: &Client) -> Result<(u64, Vec<String>), CliError> {
             missing.push("any pod".to_owned());
         }
     }
-    for name in &args.names {
+    for name in args.names() {
         match (select::find(pods.clone(), name), &args.goal) {
             (Ok(pod), goal) if goal.is_met(&pod) => {}
             (Err(CliError::NotFound(_)), Goal::Delete) => {}
@@ -145,7 +155,7 @@ fn look(args: &Args, client: &Client) -> Result<(u64, Vec<String>), CliError> {
         }
     }
     if missing.is_empty() && !args.all {
-        for name in &args.names {
+        for name in args.names() {
             output::say(&format!("{name} condition met"));
         }
     }
