@@ -61,6 +61,13 @@ impl Rounds {
                     round.done.insert(record.name.clone());
                 }
             }
+            // Edits: what was out of the spec for a while is new, and the newest instance counts.
+            let containers = &scene.memory(uid).containers;
+            round.begun.retain(|name| containers.contains_key(name));
+            round.done.retain(|name| {
+                let last = containers.get(name).and_then(|past| past.last.as_ref());
+                last.is_some_and(|last| last.exit.code == 0 && last.stop.is_none())
+            });
             // Whatever ended before the restart of all belongs to the round before.
             let anew_from = scene.memory(uid).anew_from;
             if round.anew_from != anew_from {
