@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::pass::World;
-use super::{Allocatable, EndingCause, Halt, History, deadline};
+use super::{Allocatable, EndingCause, Halt, History, PodHistory, deadline};
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
 use crate::pod::{PodUid, StaticPod};
@@ -107,7 +107,9 @@ fn refuse_newcomers(waiting: &[&StaticPod], history: &History) -> Refusals {
 fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
     let is_over = |pod: &StaticPod| {
         let memory = history.pods.get(&pod.uid);
-        memory.is_some_and(|m| m.finished.is_some() || deadline::is_over(world, pod, m))
+        memory.is_some_and(|m| {
+            !is_removed(m) && (m.finished.is_some() || deadline::is_over(world, pod, m))
+        })
     };
     let mut waiting: Vec<&StaticPod> = world
         .desired
@@ -127,11 +129,16 @@ fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
 }
 
 fn was_admitted(world: World<'_>, history: &History, uid: &PodUid) -> bool {
-    let is_removed = |cause| cause == EndingCause::Removed;
     history.pods.get(uid).is_some_and(|memory| {
-        memory.admitted_in.as_ref() == Some(&world.rules.boot_id)
-            && !memory.ending.is_some_and(|ending| is_removed(ending.cause))
+        memory.admitted_in.as_ref() == Some(&world.rules.boot_id) && !is_removed(memory)
     })
+}
+
+/// One that comes back after its removal is another one (S-160).
+fn is_removed(memory: &PodHistory) -> bool {
+    memory
+        .ending
+        .is_some_and(|ending| ending.cause == EndingCause::Removed)
 }
 
 /// Everything with a sandbox, also what is on its way out. One that was edited in place has what it was started with and

@@ -375,3 +375,23 @@ fn a_pod_whose_time_is_over_holds_no_port() {
     let over = plan(&wanted, &observed, &first.history, &node(), at(1000));
     assert_eq!(started(&over), ["b"]);
 }
+
+/// S-160: it is another one, and judged like any other.
+#[test]
+fn a_pod_that_comes_back_after_it_had_finished_is_judged_anew() {
+    let mut a = named("a", &json!({}));
+    a.pod.spec.as_mut().unwrap().active_deadline_seconds = Some(1);
+    let observed = with_sandbox(nothing(), &a);
+    let wanted = desired(&[&a]);
+    let pass = |wanted, observed, history: &History, boot_ms| {
+        plan(wanted, observed, history, &node(), at(boot_ms)).history
+    };
+    let runs = pass(&wanted, &observed, &History::default(), 0);
+    let finished = pass(&wanted, &observed, &runs, 1000);
+    let removed = pass(&desired(&[]), &observed, &finished, 1001);
+    let selector = [("disk".to_owned(), "none".to_owned())].into();
+    a.pod.spec.as_mut().unwrap().node_selector = Some(selector);
+    let back = plan(&desired(&[&a]), &nothing(), &removed, &node(), at(1002));
+    assert_eq!(started(&back), [""; 0]);
+    assert_eq!(reason(&back, &a).as_deref(), Some("NodeAffinity"));
+}
