@@ -35,6 +35,7 @@ fn wrong_usage_is_64_and_goes_to_stderr() {
         &["describe", "node", "x"],
         &["wait", "--for=rain", "pod/web"],
         &["wait", "--for=delete"],
+        &["wait", "--for=jsonpath={.status.phase}=Done", "pod/web"],
         &["check"],
     ] {
         let output = vetch(args);

@@ -215,7 +215,9 @@ fn stop_ends_the_pods_then_the_agent_and_returns_when_all_are_gone() {
     }
     let mut agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
-    agent.text(&["wait", "--for=condition=Ready", "--all", "--timeout", "60s"]);
+    let met = agent.answer(&["wait", "--for=condition=Ready", "--all", "--timeout", "60s"]);
+    assert_eq!(met.0, 0, "{}", met.2);
+    assert!(met.2.starts_with("default/web-"), "{}", met.2);
     agent.text(&["stop", "--all"]);
     assert!(agent.container_pids().is_empty());
     assert_eq!(agent.wait_for_end(), Some(0));

@@ -38,3 +38,10 @@ pub fn since(then: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second());
     human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
+
+/// How long it still is until `due`, rounded up as in the plan's reasons; a time in the past counts as now.
+pub fn until(due: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    let ms = due.as_millisecond().saturating_sub(now.as_millisecond());
+    let seconds = u64::try_from(ms).unwrap_or(0).div_ceil(1000);
+    human(Duration::from_secs(seconds))
+}

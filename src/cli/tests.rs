@@ -26,6 +26,14 @@ fn every_command_has_examples() {
 
 /// The values that kubectl's own test of HumanDuration uses, and its borders.
 #[test]
+fn what_is_due_is_rounded_up() {
+    let at = |ms| jiff::Timestamp::from_millisecond(ms).unwrap();
+    assert_eq!(duration::until(at(5000), at(4999)), "1s");
+    assert_eq!(duration::until(at(5000), at(3000)), "2s");
+    assert_eq!(duration::until(at(5000), at(6000)), "0s");
+}
+
+#[test]
 fn ages_are_shown_as_kubectl_shows_them() {
     const H: u64 = 3600;
     let cases = [

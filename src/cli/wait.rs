@@ -72,12 +72,25 @@ impl FromStr for Goal {
         }
         text.strip_prefix("jsonpath=")
             .and_then(|rest| rest.strip_prefix("{.status.phase}="))
-            .map(|phase| Self::Phase(phase.to_owned()))
             .ok_or_else(|| {
                 "must be condition=NAME[=STATUS], delete, or jsonpath={.status.phase}=PHASE"
                     .to_owned()
             })
+            .and_then(phase)
     }
+}
+
+/// One that a pod can have: another would be waited for in vain.
+fn phase(text: &str) -> Result<Goal, String> {
+    ["Pending", "Running", "Succeeded", "Failed"]
+        .into_iter()
+        .find(|phase| phase.eq_ignore_ascii_case(text))
+        .map(|phase| Goal::Phase(phase.to_owned()))
+        .ok_or_else(|| {
+            format!(
+                "no pod has the phase {text:?}; there are Pending, Running, Succeeded and Failed"
+            )
+        })
 }
 
 impl Goal {
@@ -135,14 +148,13 @@ fn look(args: &Args, client: &Client) -> Result<(u64, Vec<String>), CliError> {
     let status = client.status()?;
     let pods = args.scope.pods(client)?;
     let mut missing = Vec::new();
+    let mut met = args.names().to_vec();
     if !status.ready {
         missing.push("the agent to read its manifests".to_owned());
     } else if args.all {
-        missing.extend(
-            pods.iter()
-                .filter(|p| !args.goal.is_met(p))
-                .map(select::full_name),
-        );
+        let (as_wished, others): (Vec<_>, Vec<_>) = pods.iter().partition(|p| args.goal.is_met(p));
+        met.extend(as_wished.into_iter().map(select::full_name));
+        missing.extend(others.into_iter().map(select::full_name));
         if pods.is_empty() && args.goal != Goal::Delete {
             missing.push("any pod".to_owned());
         }
@@ -154,8 +166,8 @@ fn look(args: &Args, client: &Client) -> Result<(u64, Vec<String>), CliError> {
             _ => missing.push(name.clone()),
         }
     }
-    if missing.is_empty() && !args.all {
-        for name in args.names() {
+    if missing.is_empty() {
+        for name in met {
             output::say(&format!("{name} condition met"));
         }
     }

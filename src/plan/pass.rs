@@ -210,7 +210,7 @@ fn step(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts, out: &
             sandbox::wind_down(view, memory, out);
         }
         (Goal::End(_) | Goal::Rest, Some(SandboxState::Dead { .. })) => sandbox::clean(view, out),
-        (Goal::End(_), None) => out.notes.push(view.note(notes::down(view))),
+        (Goal::End(_), None) => sandbox::stay_down(view, memory, out),
         (Goal::Rest, None) => out.notes.push(view.note(finished_text(memory))),
         (Goal::Run | Goal::End(_) | Goal::Rest, Some(SandboxState::Starting)) => {
             out.notes.push(view.note("its holder is starting"));

@@ -77,6 +77,14 @@ pub(super) fn start(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outco
     out.notes.push(view.note(notes::obstacle(obstacle, view)));
 }
 
+/// Nothing of the pod is there, and nothing starts. Who comes now is told that it is refused (S-179).
+pub(super) fn stay_down(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
+    if let Some(refusal) = view.refusal() {
+        events::announce(view, &mut memory.announced, &events::refused(refusal), out);
+    }
+    out.notes.push(view.note(notes::down(view)));
+}
+
 /// P-33: the holder died under a pod that should run. What is left of it goes first.
 pub(super) fn replace(view: &PodView<'_>, memory: &mut PodHistory, out: &mut Outcome) {
     let announcement = events::sandbox_changed(memory.next_attempt);

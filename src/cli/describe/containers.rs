@@ -112,7 +112,11 @@ fn details(page: &mut Page, detail: &ContainerDetail, now: Timestamp) {
         page.row(2, "Stopping", self::stopping(stopping, now));
     }
     if let Some(due) = detail.next_restart {
-        page.row(2, "Next Restart", format_args!("in {}", until(due, now)));
+        page.row(
+            2,
+            "Next Restart",
+            format_args!("in {}", duration::until(due, now)),
+        );
     }
     page.optional(2, "Log", detail.log.as_ref().map(|log| log.display()));
 }
@@ -123,16 +127,11 @@ fn stopping(stopping: &Stopping, now: Timestamp) -> String {
         StopPhase::Waiting => "waits for the containers that it has to outlive",
         StopPhase::Signalled => "its stop signal was sent",
     };
-    let left = until(stopping.kill_at, now);
+    let left = duration::until(stopping.kill_at, now);
     format!(
         "{phase}; killed in {left} at the latest ({})",
         stopping.reason
     )
-}
-
-/// `since` counts a time in the future as now, so the two are swapped.
-fn until(due: Timestamp, now: Timestamp) -> String {
-    duration::since(now, due)
 }
 
 fn resources(page: &mut Page, wanted: &Container) {

@@ -190,4 +190,11 @@ fn nothing_starts_while_the_node_goes_down() {
     let plan = plan(&desired(&all), &observed, &history, &rules, at(1000));
     assert_eq!(stops(&plan).len(), plan.actions.len(), "{:?}", plan.actions);
     assert_eq!(reason(&plan, &new).as_deref(), Some("NodeShutdown"));
+    let told: Vec<_> = plan
+        .events
+        .iter()
+        .filter(|event| event.reason == "NodeShutdown")
+        .map(|event| &event.uid)
+        .collect();
+    assert_eq!(told, [&new.uid]);
 }

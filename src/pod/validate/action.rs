@@ -1,5 +1,7 @@
 //! What probes and hooks do (S-118, S-120). What the API takes and what still cannot work is warned of.
 
+use std::net::IpAddr;
+
 use k8s_openapi::api::core::v1::{Container, ExecAction, HTTPGetAction, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -33,6 +35,7 @@ pub(super) fn exec(exec: &ExecAction, path: &str, scope: Scope<'_>) {
 ///
 pub(super) fn http_get(container: &Container, get: &HTTPGetAction, path: &str, scope: Scope<'_>) {
     let path = format!("{path}.httpGet");
+    host(get.host.as_deref(), &path, scope);
     port(container, &get.port, &format!("{path}.port"), scope);
     one_of(
         get.scheme.as_deref(),
@@ -56,8 +59,23 @@ pub(super) fn http_get(container: &Container, get: &HTTPGetAction, path: &str, s
 
 ///
 pub(super) fn tcp(container: &Container, tcp: &TCPSocketAction, path: &str, scope: Scope<'_>) {
-    let path = format!("{path}.tcpSocket.port");
-    port(container, &tcp.port, &path, scope);
+    let path = format!("{path}.tcpSocket");
+    host(tcp.host.as_deref(), &path, scope);
+    port(container, &tcp.port, &format!("{path}.port"), scope);
+}
+
+/// The API takes every text.
+fn host(host: Option<&str>, path: &str, scope: Scope<'_>) {
+    let host = host.unwrap_or_default();
+    let without_zone = host.split_once('%').map_or(host, |(address, _)| address);
+    let is_address = without_zone.parse::<IpAddr>().is_ok();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if !is_address && !host.chars().all(is_name) {
+        let message = format!(
+            "{host:?} is no host, so it cannot work; write a name or an address, and nothing else"
+        );
+        scope.warn(&format!("{path}.host"), &message);
+    }
 }
 
 const PORT: &str = "must be a number from 1 to 65535, or the name of one of the container's ports";
