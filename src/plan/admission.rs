@@ -225,18 +225,23 @@ fn too_large<'a>(
         })
 }
 
-/// S-171.
-fn clash<'a>(ports: &[HostPort], mut others: impl Iterator<Item = &'a Claim>) -> Option<Refusal> {
-    let taken = others.find_map(|other| {
-        let is_taken = |port: &&HostPort| other.ports.iter().any(|theirs| theirs.clashes(port));
-        Some((ports.iter().find(is_taken)?, &other.full_name))
-    });
-    taken.map(|(port, owner)| {
-        Refusal::new(
-            "NodePorts",
-            format!(
-                "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports ({port} belongs to pod {owner})"
-            ),
-        )
-    })
+/// S-171. The pod's first port that is taken, and of its owners the first by name: whoever was judged before whom, it is
+/// told the same.
+fn clash<'a>(
+    ports: &[HostPort],
+    others: impl Iterator<Item = &'a Claim> + Clone,
+) -> Option<Refusal> {
+    let owner = |port: &HostPort| {
+        let owners = others
+            .clone()
+            .filter(|other| other.ports.iter().any(|theirs| theirs.clashes(port)));
+        owners.map(|owner| &owner.full_name).min()
+    };
+    let (port, owner) = ports.iter().find_map(|port| Some((port, owner(port)?)))?;
+    Some(Refusal::new(
+        "NodePorts",
+        format!(
+            "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports ({port} belongs to pod {owner})"
+        ),
+    ))
 }

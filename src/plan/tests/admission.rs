@@ -10,7 +10,7 @@ use crate::plan::{Action, Halt, History, Observed, Plan, Rules, Sandbox, StartPr
 use crate::pod::StaticPod;
 
 /// A pod of this name with a spec and labels.
-fn named(name: &str, patch: &Value) -> StaticPod {
+pub(super) fn named(name: &str, patch: &Value) -> StaticPod {
     let mut pod = pod(name, "Always", &["c"]);
     let mut text = serde_json::to_value(&pod.pod).unwrap();
     text["metadata"]["name"] = json!(name);
@@ -35,7 +35,7 @@ fn spec(patch: Value) -> Value {
 }
 
 /// One container with this port.
-fn port(number: u16) -> Value {
+pub(super) fn port(number: u16) -> Value {
     spec(json!({"containers": [
         {"name": "c", "image": "app", "ports": [{"containerPort": 80, "hostPort": number}]}]}))
 }
@@ -58,11 +58,11 @@ fn node() -> Rules {
     }
 }
 
-fn planned(wanted: &[&StaticPod], observed: &Observed, history: &History) -> Plan {
+pub(super) fn planned(wanted: &[&StaticPod], observed: &Observed, history: &History) -> Plan {
     plan(&desired(wanted), observed, history, &node(), at(0))
 }
 
-fn with_sandbox(mut observed: Observed, pod: &StaticPod) -> Observed {
+pub(super) fn with_sandbox(mut observed: Observed, pod: &StaticPod) -> Observed {
     let sandbox = Sandbox {
         record: pod_record(pod, 0),
         state: ready(Vec::new()),

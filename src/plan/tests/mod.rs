@@ -10,6 +10,7 @@ mod init;
 mod laws;
 mod lifecycle;
 mod phase;
+mod ports;
 mod probes;
 mod rules;
 mod shutdown;
