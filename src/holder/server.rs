@@ -108,6 +108,8 @@ impl Holder {
 
     /// Serves until a shutdown request.
     pub(super) fn serve(&mut self) -> io::Result<()> {
+        // The child that moved us may have ended before we watched.
+        self.reap(sys::clock::now());
         while !self.leaving {
             let ready = self.wait()?;
             self.turn(&ready, sys::clock::now());

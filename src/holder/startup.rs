@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Resource, Rlimit};
+use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::UnshareFlags;
 use serde::Deserialize;
 
@@ -108,8 +108,7 @@ fn enter(
     // A session leader already, if the agent made it one.
     let _ = rustix::process::setsid();
     cgroups.create(&sandbox.holder_cgroup)?;
-    let me = rustix::process::getpid().as_raw_nonzero().get();
-    cgroups.join(&sandbox.holder_cgroup, me)?;
+    move_meanwhile(&sandbox.holder_cgroup, cgroups).map_err(system("fork"))?;
     // Before the unshare: the mount that our binary was started from stays behind in the old namespace.
     let tree = rustix::mount::open_tree(
         CWD,
@@ -134,6 +133,27 @@ fn enter(
     let program = text(binary.as_os_str().as_bytes())?;
     let error = sys::process::execve(&program, &args, &env);
     Err(io_error("execute", &binary)(error))
+}
+
+/// Has a child move this process into its cgroup. Before the kernel moves a process it waits for an RCU grace period
+/// (5 to 20 ms, if it has not moved one a moment ago). The sandbox and the first root file system are made meanwhile:
+/// none of it depends on the holder's place, and each container's process is moved on its own.
+fn move_meanwhile(cgroup: &str, cgroups: &Cgroups) -> io::Result<()> {
+    let holder = rustix::process::getpid();
+    sys::process::fork(|| {
+        // The agent shall not find a second writer of its pipe.
+        let _ = rustix::stdio::dup2_stdout(rustix::stdio::stderr());
+        let Err(error) = cgroups.join(cgroup, holder.as_raw_nonzero().get()) else {
+            return 0;
+        };
+        // A holder that stays where the agent is could end with it: better now, and with a reason.
+        let _ = writeln!(io::stderr(), "{}", crate::error::chain(&error));
+        if rustix::process::getppid() == Some(holder) {
+            let _ = rustix::process::kill_process(holder, Signal::KILL);
+        }
+        1
+    })?;
+    Ok(())
 }
 
 fn bind_binary(tree: &OwnedFd, target: &Path) -> io::Result<PathBuf> {

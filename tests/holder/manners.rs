@@ -1,7 +1,12 @@
 //! What a holder does to its host, and what its host can do to it.
 
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use vetch::config::HolderPaths;
 use vetch::holder::proto::{Reply, Request};
 
 use crate::support::sandbox::Sandbox;
@@ -110,10 +115,14 @@ fn it_is_in_a_cgroup_of_its_own_everywhere() {
         return;
     }
     let sandbox = Sandbox::start(&shell(LIVES));
+    // It serves already while the kernel still moves it.
     let own = &sandbox.record.sandbox.holder_cgroup;
-    for line in sandbox.proc_text("cgroup").lines() {
-        assert!(line.ends_with(own.as_str()), "{line}");
-    }
+    wait_for("the holder in its cgroups", || {
+        let text = sandbox.proc_text("cgroup");
+        text.lines()
+            .all(|line| line.ends_with(own.as_str()))
+            .then_some(())
+    });
     // Containers leave it everywhere, too, or a stop of the agent's unit could end them.
     let id = sandbox.run("c");
     let pid = sandbox.container_pid(&id);
@@ -121,6 +130,60 @@ fn it_is_in_a_cgroup_of_its_own_everywhere() {
     for line in text.lines() {
         assert!(line.ends_with(&id), "{line}");
     }
+}
+
+#[test]
+fn one_that_cannot_be_moved_ends_and_says_why() {
+    let threaded = |dir: &Path| {
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .open(dir.join("cgroup.type"));
+        file?.write_all(b"threaded")
+    };
+    if !can_run() {
+        return;
+    }
+    let Some(unified) = unified() else {
+        println!("skipped: there is no cgroup v2");
+        return;
+    };
+    let sandbox = Sandbox::start(&shell(LIVES));
+    // No process can be moved into a cgroup below a threaded one.
+    let name = format!("{}/threaded", sandbox.cgroup_root);
+    let dir = unified.join(name.trim_start_matches('/'));
+    std::fs::create_dir_all(&dir).unwrap();
+    if let Err(e) = threaded(&dir) {
+        println!("skipped: a threaded cgroup cannot be made here: {e}");
+        return;
+    }
+    let mut record = sandbox.record.clone();
+    record.sandbox.holder_cgroup = format!("{name}/holder");
+    let other = tempfile::tempdir().unwrap();
+    let paths = HolderPaths::new(other.path().to_owned());
+    let file = std::fs::File::create(paths.pod_record()).unwrap();
+    serde_json::to_writer(file, &record).unwrap();
+    let err = other.path().join("holder.err");
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .arg("holder")
+        .arg(paths.dir())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(&err).unwrap())
+        .spawn()
+        .unwrap();
+    let status = wait_for("the holder's end", || holder.try_wait().unwrap());
+    assert_eq!(status.signal(), Some(9));
+    let words = std::fs::read_to_string(&err).unwrap();
+    assert!(words.contains("threaded/holder/cgroup.procs: "), "{words}");
+}
+
+/// Where cgroup v2 is mounted.
+fn unified() -> Option<PathBuf> {
+    let text = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(' ')?;
+        let (target, rest) = rest.split_once(' ')?;
+        rest.starts_with("cgroup2 ").then(|| target.into())
+    })
 }
 
 #[test]

@@ -312,12 +312,13 @@ pub fn spawn(paths: &HolderPaths) -> Child {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
+        // By its pid, too: it may not be in its cgroup yet.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
         wait_for("empty cgroups", || {
             self.cgroups.kill(&self.cgroup_root);
-            let _ = self.holder.try_wait();
             (!self.cgroups.is_populated(&self.cgroup_root)).then_some(())
         });
-        let _ = self.holder.wait();
         let removed = self.cgroups.remove(&self.cgroup_root);
         if !std::thread::panicking() {
             removed.unwrap();
