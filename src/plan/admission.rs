@@ -66,26 +66,31 @@ impl Claim {
 /// Judges all waiting pods. Nobody is refused while nothing starts anyway: before all manifests are known, and when the
 /// pods are being ended.
 pub(super) fn refusals(world: World<'_>, history: &History) -> Refusals {
-    let mut refusals = Refusals::new();
     let observed = world.observed;
     let waiting = waiting(world, history);
     if waiting.is_empty() || !observed.sources_ready || observed.halt == Halt::AgentStop {
-        return refusals;
+        return Refusals::new();
     }
     if observed.halt != Halt::No {
         return refuse_newcomers(&waiting, history);
     }
     let mut claims = claims_of_active(world);
+    let mut refused = Vec::new();
     for pod in waiting {
         let claim = Claim::of(pod);
         match refuse(world, pod, (&claim, &claims)) {
-            Some(refusal) => {
-                refusals.insert(pod.uid.clone(), refusal);
-            }
+            Some(_) => refused.push((pod, claim)),
             None => claims.push(claim),
         }
     }
-    refusals
+    // Told by what all others have, so that the next pass, in which those are admitted, tells the same.
+    refused
+        .into_iter()
+        .filter_map(|(pod, claim)| {
+            let refusal = refuse(world, pod, (&claim, &claims))?;
+            Some((pod.uid.clone(), refusal))
+        })
+        .collect()
 }
 
 /// S-179, N-29. A pod that has ended with the node is no newcomer.
@@ -225,8 +230,7 @@ fn too_large<'a>(
         })
 }
 
-/// S-171. The pod's first port that is taken, and of its owners the first by name: whoever was judged before whom, it is
-/// told the same.
+/// S-171. The pod's first port that is taken, and of its owners the first by name.
 fn clash<'a>(
     ports: &[HostPort],
     others: impl Iterator<Item = &'a Claim> + Clone,
