@@ -1,6 +1,6 @@
 //! What probes and hooks do (S-118, S-120). What the API takes and what still cannot work is warned of.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Container, ExecAction, HTTPGetAction, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
