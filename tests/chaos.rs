@@ -155,7 +155,7 @@ fn rubbish_in_the_directory_delays_nobody() {
     if !can_run() {
         return;
     }
-    let agent = TestAgent::start();
+    let agent = TestAgent::start_with("maxPods: 200");
     let many = |text: &str, count: usize| text.repeat(count);
     let keys = |range: &mut dyn Iterator<Item = u32>| -> String {
         range.map(|i| format!("k{i}:\n")).collect()
