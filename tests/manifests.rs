@@ -102,7 +102,7 @@ fn good_manifests_run_whatever_lies_beside_them() {
         return;
     }
     let good = if is_full() { 180 } else { 10 };
-    let agent = TestAgent::start();
+    let agent = TestAgent::start_with("maxPods: 200");
     for (name, text) in broken() {
         agent.put(&format!("{name}.yaml"), &text);
     }
