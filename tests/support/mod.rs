@@ -33,6 +33,7 @@
 //! | `wait` | where tests can run, how long, waiting for a condition |
 //! | `web` | [`web::Web`]: an HTTP server on loopback that answers as the test says, well or badly |
 //! | `witness` | [`witness::Witness`]: hears what containers do, in order, and lets them wait for the test |
+//! | `loopback` | the server under both: who accepts, and the end |
 //! | `images` | images made on the spot |
 //! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
 //!
@@ -43,6 +44,7 @@
 pub mod agent;
 pub mod ask;
 pub mod images;
+pub mod loopback;
 pub mod manifest;
 pub mod sandbox;
 pub mod wait;

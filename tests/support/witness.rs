@@ -1,30 +1,24 @@
 //! Hears what containers do, in order, and lets them wait for the test: a server on loopback that scripts ask by `wget`.
 //! It ends with the value.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the server's threads; they look for its end at least every PAUSE"
-)]
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::loopback::{Peer, Server};
 use super::wait::{DEADLINE, look_until};
 
-/// Between two looks at a gate.
+/// Between two looks at a gate and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Longer requests are cut here.
 const MAX_HEAD: usize = 4096;
 
 /// A running server.
 pub struct Witness {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Mutex<Shared>>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -32,27 +26,20 @@ struct Shared {
     told: Vec<String>,
     /// How many may still pass.
     gates: BTreeMap<String, u32>,
-    is_over: bool,
 }
 
 impl Witness {
     /// On a free port of 127.0.0.1.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen on loopback");
-        let address = listener.local_addr().expect("an address");
         let shared = Arc::<Mutex<Shared>>::default();
         let own = Arc::clone(&shared);
-        let acceptor = std::thread::spawn(move || accept(&listener, &own));
-        Self {
-            address,
-            shared,
-            acceptor: Some(acceptor),
-        }
+        let server = Server::start(move |peer| serve(peer, &own));
+        Self { server, shared }
     }
 
     /// Where it listens. A GET of `/tell/WORD` tells a word.
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.server.address.port()
     }
 
     /// A command that tells a word.
@@ -71,7 +58,8 @@ impl Witness {
     }
 
     fn ask(&self, what: &str, name: &str) -> String {
-        format!("wget -qO /dev/null http://{}/{what}/{name}", self.address)
+        let address = self.server.address;
+        format!("wget -qO /dev/null http://{address}/{what}/{name}")
     }
 
     /// Lets one more command pass, now or later.
@@ -114,33 +102,15 @@ impl Witness {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        if let Ok(mut shared) = self.shared.lock() {
-            shared.is_over = true;
-        }
-        // Wakes the acceptor.
-        let _ = TcpStream::connect(self.address);
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
         if std::thread::panicking() {
             eprintln!("told: {:?}", self.told());
         }
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Mutex<Shared>>) {
-    while let Ok((stream, _)) = listener.accept() {
-        if shared.lock().is_ok_and(|shared| shared.is_over) {
-            return;
-        }
-        let own = Arc::clone(shared);
-        std::thread::spawn(move || serve(stream, &own));
-    }
-}
-
 /// None when the peer has gone, or the server ends: nobody is there to be told.
-fn serve(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
-    let head = head(&mut stream)?;
+fn serve(mut peer: Peer, shared: &Mutex<Shared>) -> Option<()> {
+    let head = head(&mut peer.stream)?;
     let path = head.split(' ').nth(1)?.strip_prefix('/')?;
     let (what, name) = path.split_once('/')?;
     let is_granted = loop {
@@ -150,20 +120,20 @@ fn serve(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
                 shared.told.push(name.to_owned());
                 break true;
             }
-            _ if shared.is_over => return None,
+            _ if peer.is_over() => return None,
             _ if shared.take(name) => break true,
             "attempt" => break false,
             _ => {}
         }
         drop(shared);
-        if has_gone(&stream) {
+        if has_gone(&peer.stream) {
             return None;
         }
         std::thread::sleep(PAUSE);
     };
     let status = if is_granted { "200 OK" } else { "403 No" };
     let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(answer.as_bytes()).ok()
+    peer.stream.write_all(answer.as_bytes()).ok()
 }
 
 impl Shared {
