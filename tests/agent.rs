@@ -4,12 +4,8 @@
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 mod support;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
-
 use support::agent::TestAgent;
+use support::disk::SmallDisk;
 use support::manifest::{self, LIVES};
 use support::wait::{can_run, wait_for};
 use support::watch::container;
@@ -302,36 +298,6 @@ fn a_remark_about_a_manifest_is_logged_once() {
     assert_eq!(log.matches("colour").count(), 1, "{log}");
 }
 
-/// A tmpfs upon a directory; gone with the value.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: PathBuf) -> Self {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"])
-            .arg(&at)
-            .status()
-            .expect("start mount");
-        assert!(mounted.success());
-        Self(at)
-    }
-
-    /// Until nothing more fits.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.join("fill");
-        let mut file = File::create(&path).expect("make a file");
-        while file.write_all(&[0; 4096]).is_ok() {}
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: a holder that is just being killed may still look at it.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 /// Pods are restarted although nothing can be written down, it is said, and it heals.
 #[test]
 fn a_full_disk_ends_no_supervision() {
@@ -340,7 +306,7 @@ fn a_full_disk_ends_no_supervision() {
     }
     let mut agent = TestAgent::prepare();
     std::fs::create_dir_all(agent.paths.images()).expect("make a directory");
-    let disk = SmallDisk::mount(agent.paths.root_dir.clone());
+    let disk = SmallDisk::mount(&agent.paths.root_dir, "16m");
     agent.import_busybox();
     agent.spawn();
     agent.put("web.yaml", &manifest("web", LIVES));

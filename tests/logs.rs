@@ -1,6 +1,6 @@
 //! Log writer and reader on a real file system, with the real compressing child.
 
-#[path = "support/logs.rs"]
+#[expect(dead_code, reason = "the harness has more than is needed here")]
 mod support;
 
 use std::fs;
@@ -11,8 +11,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Timestamp;
-use support::{
-    Counting, SmallDisk, files, log, now, numbered, numbers, spec_below, vetch_binary, wait_until,
+use support::disk::SmallDisk;
+use support::logs::{
+    Counting, files, log, now, numbered, numbers, spec_below, vetch_binary, wait_until,
 };
 use vetch::holder::logs::read::{Query, read_logs};
 use vetch::holder::logs::{LogWriter, Stream, format, names};
@@ -261,11 +262,12 @@ fn a_full_disk_stops_the_log_and_says_so_and_the_log_goes_on_when_there_is_space
         println!("SKIP: a full disk: only root can mount a small one");
         return;
     }
-    let disk = SmallDisk::mount("256k");
-    let spec = spec_below(disk.dir.path(), (10 * 1024 * 1024, 5));
+    let dir = tempfile::tempdir().unwrap();
+    let _disk = SmallDisk::mount(dir.path(), "256k");
+    let spec = spec_below(dir.path(), (10 * 1024 * 1024, 5));
     let mut writer = LogWriter::open_with(&spec, vetch_binary()).unwrap();
     let second = |count: i64| Timestamp::from_second(1_700_000_000 + count).unwrap();
-    let ballast = disk.dir.path().join("ballast");
+    let ballast = dir.path().join("ballast");
     fs::File::create(&ballast)
         .unwrap()
         .write_all(&[0; 128 * 1024])

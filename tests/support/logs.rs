@@ -175,31 +175,3 @@ impl Write for Counting<'_> {
         Ok(())
     }
 }
-
-/// A small file system of its own, unmounted in the end.
-pub struct SmallDisk {
-    pub dir: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    pub fn mount(size: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let options = std::ffi::CString::new(format!("size={size}")).unwrap();
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount(
-            "tmpfs",
-            dir.path(),
-            "tmpfs",
-            flags,
-            Some(options.as_c_str()),
-        )
-        .unwrap();
-        Self { dir }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(self.dir.path(), rustix::mount::UnmountFlags::DETACH);
-    }
-}

@@ -34,6 +34,8 @@
 //! | `web` | [`web::Web`]: an HTTP server on loopback that answers as the test says, well or badly |
 //! | `witness` | [`witness::Witness`]: hears what containers do, in order, and lets them wait for the test |
 //! | `loopback` | the server under both: who accepts, and the end |
+//! | `disk` | [`disk::SmallDisk`]: a disk that is soon full |
+//! | `logs` | a log without a holder, and what is in it |
 //! | `images` | images made on the spot |
 //! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
 //!
@@ -43,7 +45,9 @@
 
 pub mod agent;
 pub mod ask;
+pub mod disk;
 pub mod images;
+pub mod logs;
 pub mod loopback;
 pub mod manifest;
 pub mod sandbox;
