@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use support::disk::SmallDisk;
-use support::logs::{
-    Counting, files, log, now, numbered, numbers, spec_below, vetch_binary, wait_until,
-};
+use support::logs::{Counting, files, log, now, numbered, numbers, spec_below, vetch_binary};
+use support::wait::{extent, wait_for};
 use vetch::holder::logs::read::{Query, read_logs};
 use vetch::holder::logs::{LogWriter, Stream, format, names};
 
@@ -71,12 +70,7 @@ fn long_lines_of_both_streams_at_once_are_joined_each_for_itself() {
 fn the_cap_holds_at_any_time_and_what_is_kept_is_contiguous() {
     let (max_size, max_files) = (1024 * 1024, 5);
     let mut log = log((max_size, max_files));
-    let total: u64 = if std::env::var_os("VETCH_TEST_FULL").is_some() {
-        500
-    } else {
-        60
-    } * 1024
-        * 1024;
+    let total = u64::from(extent(500, 60)) * 1024 * 1024;
     let mut fed = 0;
     let mut next = 0;
     while fed < total {
@@ -209,7 +203,10 @@ fn follow_goes_on_over_rotations_and_loses_nothing() {
             log.reap();
             fed += piece.len() as u64;
             // Entries are up to five times as long as these lines: this is up to three rotations ahead.
-            wait_until(|| seen.load(Ordering::SeqCst) + 60_000 > fed || reader.is_finished());
+            wait_for("the reader is near", || {
+                let is_near = seen.load(Ordering::SeqCst) + 60_000 > fed;
+                (is_near || reader.is_finished()).then_some(())
+            });
         }
         log.writer.finish(now());
         is_running.store(false, Ordering::SeqCst);

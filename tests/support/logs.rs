@@ -5,13 +5,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use vetch::holder::logs::read::{Query, read_logs};
 use vetch::holder::logs::{LogWriter, Stream};
 use vetch::holder::proto::LogSpec;
 use vetch::sys::clock;
+
+use super::wait::wait_for;
 
 pub struct Log {
     _root: tempfile::TempDir,
@@ -91,9 +92,9 @@ impl Log {
     }
 
     pub fn reap_all(&mut self) {
-        wait_until(|| {
+        wait_for("the children are reaped", || {
             self.reap();
-            !self.has_child()
+            (!self.has_child()).then_some(())
         });
     }
 }
@@ -124,14 +125,6 @@ pub fn has_ended(pid: i32) -> bool {
     waitpid(Pid::from_raw(pid), WaitOptions::NOHANG)
         .unwrap()
         .is_some()
-}
-
-pub fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = clock::now().boot_ms + 60_000;
-    while !condition() {
-        assert!(clock::now().boot_ms < deadline, "waited too long");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Numbered lines of different lengths.
