@@ -46,6 +46,13 @@ fn start_all(agent: &TestAgent, pods: &[(&str, String)]) {
     }
 }
 
+/// What `vetch drain` says, line by line; it must succeed.
+fn drained(agent: &TestAgent, options: &[&str]) -> Vec<String> {
+    let (code, _, words) = agent.answer(&[&["drain"], options].concat());
+    assert_eq!(code, 0, "{words}");
+    words.lines().map(ToOwned::to_owned).collect()
+}
+
 fn drain(agent: &TestAgent) -> Child {
     let mut command = agent.vetch(&["drain"]);
     command.stderr(Stdio::null());
@@ -71,11 +78,8 @@ fn the_important_pods_end_last_and_nothing_starts_until_the_agent_does() {
         ("web", with_priority("web", 0, &(main(HOOKED) + HOOK))),
     ];
     start_all(&agent, &pods);
-    let (code, _, words) = agent.answer(&["drain"]);
-    assert_eq!(code, 0, "{words}");
-    let ended: Vec<&str> = words.lines().collect();
     assert_eq!(
-        ended,
+        drained(&agent, &[]),
         ["default/web-box has ended", "default/base-box has ended"]
     );
     assert_eq!(agent.holder_pids(), [0; 0]);
@@ -129,11 +133,8 @@ fn a_turn_has_its_time() {
     };
     let pods = [("low", patient("low", 0)), ("high", patient("high", 10))];
     start_all(&agent, &pods);
-    let (code, _, words) = agent.answer(&["drain"]);
-    assert_eq!(code, 0, "{words}");
-    let ended: Vec<&str> = words.lines().collect();
     assert_eq!(
-        ended,
+        drained(&agent, &[]),
         ["default/low-box has ended", "default/high-box has ended"]
     );
 }
@@ -189,11 +190,8 @@ fn pods_end_in_order_without_an_agent() {
     write(&config, table);
     agent.kill();
     let config = config.to_str().expect("a plain path");
-    let (code, _, words) = agent.answer(&["drain", "--config", config]);
-    assert_eq!(code, 0, "{words}");
-    let ended: Vec<&str> = words.lines().collect();
     assert_eq!(
-        ended,
+        drained(&agent, &["--config", config]),
         ["default/first-box has ended", "default/last-box has ended"]
     );
     let times = [
