@@ -129,9 +129,7 @@ fn a_new_image_replaces_its_container_only() {
     witness.wait_for_times("one", 2);
     agent.put("web.yaml", &manifest(&["a", "one", "proxy"]));
     witness.wait_for_times("proxy", 2);
-    agent.wait_for_status("web", "everything runs", |status| {
-        (condition(status, "Ready")["status"] == "True").then_some(())
-    });
+    wait_for_condition(&agent, "web", "Ready", "True");
     assert_eq!(agent.holder_pids(), holders);
     let wanted = ["hook", "one-end", "one", "proxy-end", "proxy"];
     assert_eq!(witness.told()[4..], wanted);

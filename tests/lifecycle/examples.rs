@@ -55,12 +55,6 @@ fn restarted(agent: &TestAgent, pod: &str, name: &str) -> Value {
     })
 }
 
-fn has_condition(agent: &TestAgent, pod: &str, kind: &str, wanted: &str) {
-    agent.wait_for_status(pod, kind, |status| {
-        (condition(status, kind)["status"] == wanted).then_some(())
-    });
-}
-
 /// P-42, P-76, C5.
 #[test]
 fn exec_liveness() {
@@ -123,11 +117,11 @@ fn tcp_liveness_readiness() {
     }
     let agent = run("tcp-liveness-readiness", &[("8086", free_port())]);
     agent.wait_until_running("goproxy");
-    has_condition(&agent, "goproxy", "Ready", "False");
+    wait_for_condition(&agent, "goproxy", "Ready", "False");
     wait_for("a failure", || {
         (agent.event_count("goproxy", "Unhealthy") > 0).then_some(())
     });
-    has_condition(&agent, "goproxy", "Ready", "True");
+    wait_for_condition(&agent, "goproxy", "Ready", "True");
     let status = agent.status("goproxy");
     assert_eq!(container_status(&status, "goproxy")["restartCount"], 0);
     assert_eq!(columns(&agent, "goproxy")[1..3], ["1/1", "Running"]);
@@ -192,7 +186,7 @@ fn lifecycle_events() {
         return;
     }
     let mut agent = run("lifecycle-events", &[]);
-    has_condition(&agent, "lifecycle-demo", "Ready", "True");
+    wait_for_condition(&agent, "lifecycle-demo", "Ready", "True");
     let message = wait_for("the first hook", || {
         let (code, out, _) = agent.answer(&["exec", "lifecycle-demo", "--", "cat", "/tmp/message"]);
         (code == 0 && !out.is_empty()).then_some(out)
@@ -251,7 +245,7 @@ fn restart_rules() {
         return;
     }
     let agent = run("restart-rules", &[]);
-    has_condition(&agent, "restart-rules", "Ready", "True");
+    wait_for_condition(&agent, "restart-rules", "Ready", "True");
     let touch = [
         "exec",
         "restart-rules",

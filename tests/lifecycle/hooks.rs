@@ -173,9 +173,7 @@ fn a_request_stays_in_the_network_of_its_pod() {
     let main = container("main", server) + more;
     let manifest = staged("web", "", &[], &[main]);
     agent.put("web.yaml", &manifest.replace("  hostNetwork: true\n", ""));
-    agent.wait_for_status("web", "readiness", |status| {
-        (condition(status, "Ready")["status"] == "True").then_some(())
-    });
+    wait_for_condition(&agent, "web", "Ready", "True");
     agent.text(&["stop", "--all"]);
     agent.wait_for_end();
     let log = agent.logs("web", "main");
@@ -268,9 +266,7 @@ fn an_agent_that_dies_during_a_post_start_hook_is_not_missed() {
     witness.wait_for("hook-end");
     agent.spawn();
     witness.wait_for("two");
-    agent.wait_for_status("web", "readiness", |status| {
-        (condition(status, "Ready")["status"] == "True").then_some(())
-    });
+    wait_for_condition(&agent, "web", "Ready", "True");
     assert_eq!(witness.told(), ["hook", "hook-end", "two"]);
 }
 

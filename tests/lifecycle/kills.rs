@@ -125,9 +125,7 @@ fn an_agent_that_dies_at_any_step_is_followed_by_one_that_goes_on() {
         let lines = agent.log().lines().count();
         agent.put("web.yaml", &manifest(&witness));
         kill_at(&mut agent, &witness, (*start, lines, &START));
-        let status = agent.wait_for_status("web", "readiness of all", |status| {
-            (condition(status, "Ready")["status"] == "True").then(|| status.clone())
-        });
+        let status = wait_for_condition(&agent, "web", "Ready", "True");
         witness.wait_for("two");
         assert_each_once(&witness, &START, *start);
         assert_eq!(agent.holder_pids().len(), 1, "{start:?}");

@@ -83,6 +83,13 @@ fn condition(status: &Value, kind: &str) -> Value {
     found.next().cloned().unwrap_or_default()
 }
 
+/// Waits until this condition of the pod is so; gives the pod's status.
+fn wait_for_condition(agent: &TestAgent, pod: &str, kind: &str, wanted: &str) -> Value {
+    agent.wait_for_status(pod, kind, |status| {
+        (condition(status, kind)["status"] == wanted).then(|| status.clone())
+    })
+}
+
 /// Waits until the pod has this phase; gives its status.
 fn wait_for_phase(agent: &TestAgent, pod: &str, phase: &str) -> Value {
     agent.wait_for_status(pod, phase, |status| {
