@@ -23,6 +23,36 @@ fn hooked(witness: &Witness, mark: &str) -> String {
     )
 }
 
+/// A pod whose container `two` tells `two` when it is started, after the postStart hook of `one`, which tells `hook`, waits
+/// at its gate and tells `hook-end`.
+fn held(witness: &Witness) -> String {
+    let hold = tells_and_holds(witness, "hook");
+    let post_start = hook(
+        "postStart",
+        &format!("{hold}; {}", witness.tell("hook-end")),
+    );
+    let one = container("one", LIVES) + &post_start;
+    let two = container("two", &tells_and_lives(witness, "two"));
+    staged("web", "", &[], &[one, two])
+}
+
+/// Removes the manifest when the container `main` has told its word and is shown as running.
+fn remove_once_it_runs(agent: &TestAgent, witness: &Witness) {
+    witness.wait_for("main");
+    agent.wait_until_running("web");
+    agent.remove("web.yaml");
+}
+
+/// Kills the agent three times while the pod ends; it stays dead.
+fn dies_thrice_meanwhile(agent: &mut TestAgent) {
+    for _ in 0..2 {
+        agent.kill();
+        agent.spawn();
+        wait_for_word(agent, "web", "Terminating");
+    }
+    agent.kill();
+}
+
 /// P-43, P-90.
 #[test]
 fn what_follows_waits_for_a_post_start_hook() {
@@ -30,14 +60,7 @@ fn what_follows_waits_for_a_post_start_hook() {
         return;
     }
     let (agent, witness) = (TestAgent::start(), Witness::start());
-    let post_start = format!(
-        "{}; {}",
-        tells_and_holds(&witness, "hook"),
-        witness.tell("hook-end")
-    );
-    let one = container("one", LIVES) + &hook("postStart", &post_start);
-    let two = container("two", &tells_and_lives(&witness, "two"));
-    agent.put("web.yaml", &staged("web", "", &[], &[one, two]));
+    agent.put("web.yaml", &held(&witness));
     witness.wait_for("hook");
     let status = agent.wait_for_status("web", "the first", |status| {
         let is_running = !container_status(status, "one")["state"]["running"].is_null();
@@ -151,9 +174,7 @@ fn a_pre_stop_hook_may_be_a_request() {
     );
     let main = container("main", &tells_its_end(&witness, "main", 0)) + &hook;
     agent.put("web.yaml", &staged("web", "", &[], &[main]));
-    witness.wait_for("main");
-    agent.wait_until_running("web");
-    agent.remove("web.yaml");
+    remove_once_it_runs(&agent, &witness);
     agent.wait_for_no_pods();
     assert_eq!(witness.told(), ["main", "hook", "main-end"]);
     assert_eq!(agent.event_count("web", "FailedPreStopHook"), 0);
@@ -211,9 +232,7 @@ fn a_pre_stop_hook_without_end_does_not_outlast_the_grace() {
     let short = manifest.replace("GracePeriodSeconds: 30", "GracePeriodSeconds: 1");
     assert_ne!(manifest, short);
     agent.put("web.yaml", &short);
-    witness.wait_for("main");
-    agent.wait_until_running("web");
-    agent.remove("web.yaml");
+    remove_once_it_runs(&agent, &witness);
     agent.wait_for_no_pods();
     assert_eq!(witness.told(), ["main", "hook", "main-end"]);
     assert_eq!(agent.event_count("web", "FailedPreStopHook"), 1);
@@ -233,9 +252,7 @@ fn a_container_gets_the_signal_of_its_manifest() {
         "web.yaml",
         &staged("web", "  os: {name: linux}\n", &[], &[main]),
     );
-    witness.wait_for("main");
-    agent.wait_until_running("web");
-    agent.remove("web.yaml");
+    remove_once_it_runs(&agent, &witness);
     agent.wait_for_no_pods();
     assert_eq!(witness.told(), ["main", "main-end"]);
 }
@@ -247,14 +264,7 @@ fn an_agent_that_dies_during_a_post_start_hook_is_not_missed() {
         return;
     }
     let (mut agent, witness) = (TestAgent::start(), Witness::start());
-    let post_start = format!(
-        "{}; {}",
-        tells_and_holds(&witness, "hook"),
-        witness.tell("hook-end")
-    );
-    let one = container("one", LIVES) + &hook("postStart", &post_start);
-    let two = container("two", &tells_and_lives(&witness, "two"));
-    agent.put("web.yaml", &staged("web", "", &[], &[one, two]));
+    agent.put("web.yaml", &held(&witness));
     witness.wait_for("hook");
     agent.kill();
     agent.spawn();
@@ -278,16 +288,9 @@ fn an_agent_that_dies_during_a_pre_stop_hook_is_not_missed() {
     }
     let (mut agent, witness) = (TestAgent::start(), Witness::start());
     agent.put("web.yaml", &hooked(&witness, "one"));
-    witness.wait_for("main");
-    agent.wait_until_running("web");
-    agent.remove("web.yaml");
+    remove_once_it_runs(&agent, &witness);
     witness.wait_for("hook");
-    for _ in 0..2 {
-        agent.kill();
-        agent.spawn();
-        wait_for_word(&agent, "web", "Terminating");
-    }
-    agent.kill();
+    dies_thrice_meanwhile(&mut agent);
     witness.pass("hook");
     witness.wait_for("main-end");
     wait_for("the end of the container", || {
@@ -314,12 +317,7 @@ fn an_agent_that_dies_between_a_hook_and_the_signal_is_not_missed() {
     witness.wait_for("main");
     agent.remove("web.yaml");
     witness.wait_for("hook");
-    for _ in 0..2 {
-        agent.kill();
-        agent.spawn();
-        wait_for_word(&agent, "web", "Terminating");
-    }
-    agent.kill();
+    dies_thrice_meanwhile(&mut agent);
     assert_eq!(witness.told(), ["proxy", "main", "hook"]);
     witness.pass("main");
     witness.wait_for("proxy-end");
