@@ -9,11 +9,9 @@ use std::process::{Child, Stdio};
 use serde_json::json;
 
 use support::agent::TestAgent;
-use support::manifest::{LIVES, container, main, pod};
+use support::manifest::{LIVES, SAYS_BYE, container, main, pod};
 use support::wait::{can_run, wait_for};
 
-/// Says `bye` at its end.
-const SAYS_BYE: &str = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
 /// Has to be killed.
 const STUBBORN: &str = "trap '' TERM; echo up; while :; do sleep 1 & wait $!; done";
 /// Its hook leaves a note, which its last words repeat.

@@ -3,6 +3,10 @@
 /// A script that lives until it is told to end.
 pub const LIVES: &str = "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done";
 
+/// The same; it says `up` at its start and `bye` at its end.
+pub const SAYS_BYE: &str =
+    "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
+
 /// A pod whose only container, `main`, runs this shell script. `grace_s` are the seconds from SIGTERM to SIGKILL.
 pub fn manifest(name: &str, grace_s: u32, script: &str) -> String {
     pod(name, grace_s, &main(script))
