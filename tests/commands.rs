@@ -14,15 +14,19 @@ use serde_json::Value;
 
 use support::agent::TestAgent;
 use support::images;
-use support::manifest::{main, pod};
+use support::manifest::{SAYS_BYE, main, pod};
 use support::wait::{can_run, wait_for};
 use support::watch::container;
-
-const SAYS_BYE: &str = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done";
 
 fn manifest(name: &str, policy: &str, script: &str) -> String {
     let policy = format!("  restartPolicy: {policy}\n");
     pod(name, 5, &(policy + &main(script)))
+}
+
+/// Waits, as a person does, until the pod `web` is ready.
+fn wait_until_ready(agent: &TestAgent) {
+    let ready = "--for=condition=Ready";
+    agent.text(&["wait", ready, "pod/web", "--timeout", "60s"]);
 }
 
 #[test]
@@ -32,13 +36,7 @@ fn a_running_pod_is_shown_from_every_side() {
     }
     let agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
-    agent.text(&[
-        "wait",
-        "--for=condition=Ready",
-        "pod/web",
-        "--timeout",
-        "60s",
-    ]);
+    wait_until_ready(&agent);
 
     let table = agent.text(&["get", "pods"]);
     let lines: Vec<Vec<&str>> = table
@@ -85,7 +83,6 @@ fn a_running_pod_is_shown_from_every_side() {
     assert_eq!((done.0, done.1.as_str()), (3, "in\n"));
 }
 
-/// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
 /// The advice of `run` leads into its own store, and following it starts the pod.
 #[test]
 fn run_says_how_to_give_it_a_missing_image() {
@@ -136,6 +133,7 @@ fn a_mistake_in_the_manifest_of_a_running_pod_is_described() {
     });
 }
 
+/// "Why was my container restarted?" is answered by its last state, the events and the log of the instance before.
 #[test]
 fn a_restart_is_explained() {
     if !can_run() {
@@ -180,13 +178,7 @@ fn a_followed_log_ends_with_its_container_and_wait_sees_it_go() {
     let agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", "Always", SAYS_BYE));
     agent.put("job.yaml", &manifest("job", "Never", "echo done"));
-    agent.text(&[
-        "wait",
-        "--for=condition=Ready",
-        "pod/web",
-        "--timeout",
-        "60s",
-    ]);
+    wait_until_ready(&agent);
     let phase = "--for=jsonpath={.status.phase}=Succeeded";
     agent.text(&["wait", phase, "pod/job", "--timeout", "60s"]);
     let late = agent.answer(&["wait", "--for=delete", "pod/web", "--timeout", "0"]);
