@@ -39,22 +39,9 @@ impl Agent {
                 container,
                 restart_count,
             } => self.start_container(&uid, container, restart_count, now),
-            Action::StopContainer {
-                uid,
-                id,
-                grace_ms,
-                reason,
-                pre_stop,
-                after,
-            } => {
-                let request = Request::Stop {
-                    id: id.clone(),
-                    grace_ms,
-                    reason,
-                    pre_stop,
-                    after,
-                };
-                self.ask(&uid, Asked::Stop { id, grace_ms }, request, now);
+            Action::StopContainer { uid, order } => {
+                let asked = Asked::stop(&order);
+                self.ask(&uid, asked, order.into_request(), now);
             }
             Action::RemoveContainer { uid, id, with_logs } => {
                 let request = Request::Remove {

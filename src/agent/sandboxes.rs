@@ -9,6 +9,7 @@ use super::news::SandboxId;
 use crate::holder::proto::{
     ContainerRecord, FailureKind, HolderState, PodRecord, Reply, Request, ToHolder,
 };
+use crate::plan::stop::StopOrder;
 use crate::plan::{self, Sandbox, SandboxState};
 use crate::pod::lifecycle;
 use crate::pod::{PodUid, StaticPod};
@@ -91,6 +92,16 @@ pub enum Asked {
     },
     /// Done when the holder is dead.
     Leave,
+}
+
+impl Asked {
+    /// This stop.
+    pub fn stop(order: &StopOrder) -> Self {
+        Self::Stop {
+            id: order.id.clone(),
+            grace_ms: order.grace_ms,
+        }
+    }
 }
 
 /// A create that failed.

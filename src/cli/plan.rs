@@ -90,17 +90,12 @@ fn describe(action: &Action, pods: &[Pod]) -> String {
             container,
             restart_count,
         } => format!("start {}/{container} (restart {restart_count})", pod(uid)),
-        Action::StopContainer {
-            uid,
-            id,
-            grace_ms,
-            reason,
-            ..
-        } => format!(
-            "stop container {} of {} within {}: {reason}",
-            short(id),
+        Action::StopContainer { uid, order } => format!(
+            "stop container {} of {} within {}: {}",
+            short(&order.id),
             pod(uid),
-            duration::human(Duration::from_millis(*grace_ms))
+            duration::human(Duration::from_millis(order.grace_ms)),
+            order.reason
         ),
         Action::RemoveContainer { uid, id, .. } => {
             format!("remove container {} of {}", short(id), pod(uid))

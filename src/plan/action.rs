@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ProbeVerdict;
+use super::stop::StopOrder;
 use crate::holder::proto::Stamp;
 use crate::pod::PodUid;
-use crate::pod::hook::Hook;
 use crate::pod::probe::ProbeSpec;
 
 /// One thing to do. `apply` performs it; the outcome comes back as observation.
@@ -32,16 +32,9 @@ pub enum Action {
     StopContainer {
         /// Pod.
         uid: PodUid,
-        /// Container id.
-        id: String,
-        /// P-76, in ms.
-        grace_ms: u64,
-        /// P-84.
-        reason: String,
-        /// P-77.
-        pre_stop: Option<Hook>,
-        /// P-81: names of containers that have to end before the signal is sent.
-        after: Vec<String>,
+        /// Which one, and how.
+        #[serde(flatten)]
+        order: StopOrder,
     },
     /// Ask the holder to forget an exited instance.
     RemoveContainer {

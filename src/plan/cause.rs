@@ -140,11 +140,7 @@ fn stop(
     remember(view, memory, (record, Some(cause)), out);
     out.actions.push(Action::StopContainer {
         uid: view.uid.clone(),
-        id: order.id,
-        grace_ms: order.grace_ms,
-        reason: order.reason,
-        pre_stop: order.pre_stop,
-        after: order.after,
+        order,
     });
 }
 

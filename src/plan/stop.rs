@@ -2,19 +2,18 @@
 //! and for commands that ask holders without an agent.
 
 use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
 
 use crate::holder::proto::{ContainerRecord, Request};
 use crate::pod::hook::{self, Hook};
 use crate::pod::lifecycle::{self, Role};
 
 /// The end of one container, as its holder is asked for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopOrder {
     /// Container id.
     pub id: String,
-    /// `containers[].name`.
-    pub container: String,
-    /// From now to SIGKILL, in ms.
+    /// P-76: from now to SIGKILL, in ms.
     pub grace_ms: u64,
     /// P-84.
     pub reason: String,
@@ -47,7 +46,6 @@ pub fn orders(pod: &Pod, records: &[ContainerRecord], grace_ms: u64) -> Vec<Stop
 pub fn order(pod: &Pod, record: &ContainerRecord, grace_ms: u64) -> StopOrder {
     StopOrder {
         id: record.id.clone(),
-        container: record.name.clone(),
         grace_ms,
         reason: format!("Stopping container {}", record.name),
         pre_stop: pre_stop(pod, &record.name),

@@ -2,6 +2,7 @@
 
 use super::fixtures::*;
 use crate::holder::proto::ContainerRecord;
+use crate::plan::stop::StopOrder;
 use crate::plan::{Action, Finished, Halt, History, ImagePresence, SandboxState, plan};
 
 /// P-40: only the container with the changed image is replaced, whatever the restart policy.
@@ -17,11 +18,13 @@ fn image_edit_in_place_replaces_one_container() {
     let plan = planned(&[&new], &observed, &history, 1);
     let stop = Action::StopContainer {
         uid: old.uid.clone(),
-        id: "a-0".into(),
-        grace_ms: 5000,
-        reason: "Container a definition changed, will be restarted".into(),
-        pre_stop: None,
-        after: Vec::new(),
+        order: StopOrder {
+            id: "a-0".into(),
+            grace_ms: 5000,
+            reason: "Container a definition changed, will be restarted".into(),
+            pre_stop: None,
+            after: Vec::new(),
+        },
     };
     assert_eq!(plan.actions, [stop]);
     assert_eq!(
@@ -48,11 +51,13 @@ fn container_taken_out_of_the_spec_is_stopped_and_removed() {
     let plan = planned(&[&new], &both, &History::default(), 1);
     let stop = Action::StopContainer {
         uid: old.uid.clone(),
-        id: "b-0".into(),
-        grace_ms: 5000,
-        reason: "Container b was removed from the pod".into(),
-        pre_stop: None,
-        after: Vec::new(),
+        order: StopOrder {
+            id: "b-0".into(),
+            grace_ms: 5000,
+            reason: "Container b was removed from the pod".into(),
+            pre_stop: None,
+            after: Vec::new(),
+        },
     };
     assert_eq!(plan.actions, [stop]);
     let ended = vec![running("a", 0, 0), exited("b", 0, (0, 2), 143)];
@@ -239,7 +244,7 @@ fn second_instance_of_a_container_is_stopped() {
     let plan = planned(&[&p], &seen(&p, both.clone()), &History::default(), 1);
     assert!(matches!(
         &plan.actions[..],
-        [Action::StopContainer { id, .. }] if id == "a-double"
+        [Action::StopContainer { order, .. }] if order.id == "a-double"
     ));
     assert_eq!(plan.events.len(), 3);
     let again = planned(&[&p], &seen(&p, both), &plan.history, 2);
@@ -272,7 +277,7 @@ fn a_double_is_gone_before_the_container_starts_again() {
     let plan = planned(&[&p], &seen(&p, ready(vec![first, double])), &history, 8);
     assert_eq!(plan.actions.len(), 1, "{:?}", plan.actions);
     assert!(
-        matches!(&plan.actions[0], Action::StopContainer { id, .. } if id == "double"),
+        matches!(&plan.actions[0], Action::StopContainer { order, .. } if order.id == "double"),
         "{:?}",
         plan.actions
     );

@@ -1,6 +1,7 @@
 //! Start, keep, restart, replace, end: each row is one pass.
 
 use super::fixtures::*;
+use crate::plan::stop::StopOrder;
 use crate::plan::{Action, History, ImagePresence, SandboxState, StartProblem};
 use crate::pod::StaticPod;
 
@@ -22,11 +23,13 @@ fn start(pod: &StaticPod, container: &str, restart_count: u32) -> Action {
 fn stop(pod: &StaticPod, id: &str, reason: &str) -> Action {
     Action::StopContainer {
         uid: pod.uid.clone(),
-        id: id.into(),
-        grace_ms: 5000,
-        reason: reason.into(),
-        pre_stop: None,
-        after: Vec::new(),
+        order: StopOrder {
+            id: id.into(),
+            grace_ms: 5000,
+            reason: reason.into(),
+            pre_stop: None,
+            after: Vec::new(),
+        },
     }
 }
 

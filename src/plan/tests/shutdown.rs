@@ -122,8 +122,8 @@ fn going_down(wanted: &[&StaticPod], seen: &[&StaticPod]) -> (Rules, Observed) {
 fn stops(plan: &Plan) -> Vec<(&PodUid, u64)> {
     let mut stops = Vec::new();
     for action in &plan.actions {
-        if let Action::StopContainer { uid, grace_ms, .. } = action {
-            stops.push((uid, *grace_ms));
+        if let Action::StopContainer { uid, order } = action {
+            stops.push((uid, order.grace_ms));
         }
     }
     stops

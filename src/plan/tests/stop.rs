@@ -35,17 +35,17 @@ fn sidecars_wait_for_regular_containers_and_later_sidecars() {
     let orders = orders(&pod(), &records, 7000);
     let told: Vec<(&str, &[String])> = orders
         .iter()
-        .map(|order| (order.container.as_str(), order.after.as_slice()))
+        .map(|order| (order.id.as_str(), order.after.as_slice()))
         .collect();
     let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         told,
         [
-            ("first", names(&["second", "a", "b"]).as_slice()),
-            ("init", &[]),
-            ("second", names(&["a", "b"]).as_slice()),
-            ("a", &[]),
-            ("unknown", &[]),
+            ("first-0", names(&["second", "a", "b"]).as_slice()),
+            ("init-0", &[]),
+            ("second-0", names(&["a", "b"]).as_slice()),
+            ("a-2", &[]),
+            ("unknown-0", &[]),
         ]
     );
     assert_eq!(orders[3].id, "a-2");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::fixtures::*;
 use crate::holder::proto::{ContainerRecord, HookState};
+use crate::plan::stop::StopOrder;
 use crate::plan::{
     Action, Finding, History, Observed, Plan, PodHistory, ProbeKey, ProbeVerdict, Rules,
     SandboxState, plan,
@@ -112,13 +113,14 @@ fn line(action: &Action) -> String {
             restart_count,
             ..
         } => format!("start {container} {restart_count}"),
-        Action::StopContainer {
-            id,
-            grace_ms,
-            pre_stop,
-            after,
-            ..
-        } => {
+        Action::StopContainer { order, .. } => {
+            let StopOrder {
+                id,
+                grace_ms,
+                pre_stop,
+                after,
+                reason: _,
+            } = order;
             let hook = match pre_stop {
                 None => String::new(),
                 Some(Hook::Sleep { ms }) => format!(" sleep {ms}"),
@@ -140,7 +142,7 @@ fn line(action: &Action) -> String {
 /// The reason of each stop.
 pub(super) fn stop_reasons(plan: &Plan) -> Vec<String> {
     let reasons = plan.actions.iter().filter_map(|action| match action {
-        Action::StopContainer { reason, .. } => Some(reason.clone()),
+        Action::StopContainer { order, .. } => Some(order.reason.clone()),
         Action::StartSandbox { .. }
         | Action::StartContainer { .. }
         | Action::RemoveContainer { .. }

@@ -141,10 +141,11 @@ impl Laws {
                 self.rounds
                     .check_start(scene, (uid, container), &self.started);
             }
-            Action::StopContainer { uid, id, after, .. } => {
-                let record = scene.records(uid).iter().find(|r| r.id == *id).unwrap();
+            Action::StopContainer { uid, order } => {
+                let mut records = scene.records(uid).iter();
+                let record = records.find(|r| r.id == order.id).unwrap();
                 assert!(is_live(record), "stopped after its end");
-                assert!(!after.contains(&record.name), "waits for itself");
+                assert!(!order.after.contains(&record.name), "waits for itself");
                 self.check_stop(scene, uid, record);
             }
             Action::RemoveContainer { uid, id, .. } => {

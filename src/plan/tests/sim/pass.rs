@@ -204,16 +204,10 @@ impl World {
         assert_eq!(after.events, [], "announced again without news");
         let agent = self.agent.as_ref().unwrap();
         for action in &after.actions {
-            let Action::StopContainer {
-                uid, id, grace_ms, ..
-            } = action
-            else {
+            let Action::StopContainer { uid, order } = action else {
                 panic!("planned again without news: {action:?}");
             };
-            let asked = Asked::Stop {
-                id: id.clone(),
-                grace_ms: *grace_ms,
-            };
+            let asked = Asked::stop(order);
             assert!(agent.is_open(uid, &asked), "asked again: {action:?}");
         }
     }
@@ -226,23 +220,8 @@ impl World {
                 container,
                 restart_count,
             } => self.start_container(uid, container, *restart_count),
-            Action::StopContainer {
-                uid,
-                id,
-                grace_ms,
-                reason,
-                pre_stop,
-                after,
-            } => {
-                let (id, grace_ms) = (id.clone(), *grace_ms);
-                let request = Request::Stop {
-                    id: id.clone(),
-                    grace_ms,
-                    reason: reason.clone(),
-                    pre_stop: pre_stop.clone(),
-                    after: after.clone(),
-                };
-                self.ask(uid, Asked::Stop { id, grace_ms }, request);
+            Action::StopContainer { uid, order } => {
+                self.ask(uid, Asked::stop(order), order.clone().into_request());
             }
             Action::RemoveContainer { uid, id, with_logs } => {
                 let id = id.clone();

@@ -92,8 +92,7 @@ impl Laws {
                 continue;
             };
             for record in containers.iter().filter(is_decided) {
-                let stops =
-                    |a: &Action| matches!(a, Action::StopContainer { id, .. } if *id == record.id);
+                let stops = |a: &Action| matches!(a, Action::StopContainer { order, .. } if order.id == record.id);
                 let name = pod.full_name();
                 assert!(
                     scene.plan.actions.iter().any(stops),
