@@ -88,14 +88,13 @@ impl Agent {
 
     fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> PodRecord {
         let root = self.config.cgroup_root.trim_end_matches('/');
-        let spec = pod.pod.spec.as_ref();
         PodRecord {
             version: PROTO_VERSION,
             attempt,
             sandbox: SandboxSpec {
                 holder_cgroup: format!("{root}/holders/{}", pod.uid),
                 pod_cgroup: plan::pod_cgroup(root, &pod),
-                host_network: spec.and_then(|spec| spec.host_network) == Some(true),
+                host_network: pod.is_host_network(),
                 hostname: network::hostname(&pod, &self.config.node_name),
                 trash: self.config.paths.trash(),
             },

@@ -9,7 +9,7 @@ use super::host;
 use super::sources::{FileSource, Snapshot};
 use super::state::Agent;
 use crate::holder::proto::Stamp;
-use crate::plan::{Desired, EndingCause};
+use crate::plan::{Desired, PodHistory};
 use crate::pod::{Diagnostic, StaticPod};
 
 /// The source and what it has said.
@@ -52,8 +52,7 @@ impl Agent {
         let adopted = self.sandboxes.values().map(|h| h.record.pod.clone());
         let is_ending = |pod: &StaticPod| {
             let memory = self.history.pods.get(&pod.uid);
-            let ending = memory.and_then(|memory| memory.ending);
-            ending.is_some_and(|ending| ending.cause == EndingCause::Removed)
+            memory.is_some_and(PodHistory::is_removed)
         };
         let pods = recorded.chain(adopted).filter(|pod| !is_ending(pod));
         self.manifests.source.seed(pods.collect());

@@ -1,7 +1,5 @@
 //! The files that give a pod its names: hosts, hostname, resolv.conf. Text in, text out; the agent writes them.
 
-use k8s_openapi::api::core::v1::PodSpec;
-
 use crate::pod::StaticPod;
 
 mod resolv;
@@ -30,7 +28,7 @@ fe00::2\tip6-allrouters
 /// into the kernel's 64 characters; kubelet refuses the pod otherwise, we keep the short name.
 pub fn hostname(pod: &StaticPod, node_name: &str) -> String {
     let spec = pod.pod.spec.as_ref();
-    if is_host_network(spec) {
+    if pod.is_host_network() {
         return node_name.to_owned();
     }
     let short = short_hostname(pod);
@@ -41,10 +39,6 @@ pub fn hostname(pod: &StaticPod, node_name: &str) -> String {
         }
         Some(_) | None => short,
     }
-}
-
-fn is_host_network(spec: Option<&PodSpec>) -> bool {
-    spec.and_then(|spec| spec.host_network) == Some(true)
 }
 
 fn short_hostname(pod: &StaticPod) -> String {
@@ -79,7 +73,7 @@ fn domain(pod: &StaticPod) -> Option<String> {
 
 /// P-191…P-193. `node_hosts` is the node's /etc/hosts, used for host-network pods.
 pub fn hosts_file(pod: &StaticPod, node_hosts: &str, pod_ips: &[String]) -> String {
-    let mut text = if is_host_network(pod.pod.spec.as_ref()) {
+    let mut text = if pod.is_host_network() {
         let newline = if node_hosts.is_empty() || node_hosts.ends_with('\n') {
             ""
         } else {

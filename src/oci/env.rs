@@ -145,8 +145,7 @@ fn keyed_path(path: &str) -> Option<(&str, &str)> {
 
 /// C-16: a host-network pod has the node's addresses; other pods have none while there is only a loopback.
 fn pod_ips<'a>(input: &ContainerInput<'a>) -> &'a [String] {
-    let spec = input.pod.pod.spec.as_ref();
-    if spec.and_then(|spec| spec.host_network) == Some(true) {
+    if input.pod.is_host_network() {
         &input.node.host_ips
     } else {
         &[]

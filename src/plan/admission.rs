@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::pass::World;
-use super::{Allocatable, EndingCause, Halt, History, PodHistory, deadline};
+use super::{Allocatable, EndingCause, Halt, History, deadline};
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
 use crate::pod::{PodUid, StaticPod};
@@ -113,7 +113,7 @@ fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
     let is_over = |pod: &StaticPod| {
         let memory = history.pods.get(&pod.uid);
         memory.is_some_and(|m| {
-            !is_removed(m) && (m.finished.is_some() || deadline::is_over(world, pod, m))
+            !m.is_removed() && (m.finished.is_some() || deadline::is_over(world, pod, m))
         })
     };
     let mut waiting: Vec<&StaticPod> = world
@@ -135,15 +135,8 @@ fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
 
 fn was_admitted(world: World<'_>, history: &History, uid: &PodUid) -> bool {
     history.pods.get(uid).is_some_and(|memory| {
-        memory.admitted_in.as_ref() == Some(&world.rules.boot_id) && !is_removed(memory)
+        memory.admitted_in.as_ref() == Some(&world.rules.boot_id) && !memory.is_removed()
     })
-}
-
-/// One that comes back after its removal is another one (S-160).
-fn is_removed(memory: &PodHistory) -> bool {
-    memory
-        .ending
-        .is_some_and(|ending| ending.cause == EndingCause::Removed)
 }
 
 /// Everything with a sandbox, also what is on its way out. One that was edited in place has what it was started with and

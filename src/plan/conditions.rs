@@ -84,8 +84,7 @@ fn initialized(
         Role::Regular => true,
     };
     let incomplete = names(members, |member| !is_done(member));
-    let has_init = || lifecycle::members(&view.pod.pod).any(|(role, _)| role != Role::Regular);
-    if members.is_empty() && has_init() {
+    if members.is_empty() && lifecycle::has_init(&view.pod.pod) {
         Draft::with_fault("Initialized", Some(unknown()))
     } else if phase == Phase::Succeeded {
         Draft {

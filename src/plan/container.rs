@@ -95,8 +95,7 @@ pub(super) fn judge(
 
 /// P-131: the reason of a container that waits for nothing of its own.
 pub(super) fn default_reason(pod: &Pod) -> &'static str {
-    let has_init = lifecycle::members(pod).any(|(role, _)| role != Role::Regular);
-    if has_init {
+    if lifecycle::has_init(pod) {
         "PodInitializing"
     } else {
         "ContainerCreating"

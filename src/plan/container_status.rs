@@ -59,13 +59,7 @@ pub(super) fn members(view: &PodView<'_>, memory: &PodHistory, verdicts: &Verdic
 /// P-52: some regular container has had an instance since the pod was last initialised anew.
 pub(super) fn has_begun(pod: &Pod, memory: &PodHistory) -> bool {
     lifecycle::members(pod)
-        .filter(|(role, _)| *role == Role::Regular)
-        .filter_map(|(_, container)| memory.containers.get(&container.name))
-        .any(|past| {
-            let current = past.current.as_ref().map(|c| c.epoch);
-            let last = past.last.as_ref().map(|l| l.epoch);
-            current.or(last) == Some(memory.epoch)
-        })
+        .any(|(role, container)| role == Role::Regular && init::has_begun(memory, &container.name))
 }
 
 /// What a container shows.

@@ -67,6 +67,14 @@ pub struct PodHistory {
     pub announced_document: Option<String>,
 }
 
+impl PodHistory {
+    /// No source wants it any more: it never goes back to running (S-160), and one that comes back is another one.
+    pub fn is_removed(&self) -> bool {
+        self.ending
+            .is_some_and(|ending| ending.cause == EndingCause::Removed)
+    }
+}
+
 /// A terminal phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finished {
@@ -213,6 +221,14 @@ pub struct ContainerHistory {
     /// The reason to wait that an event has announced.
     #[serde(default)]
     pub announced: Option<String>,
+}
+
+impl ContainerHistory {
+    /// The epoch of the newest instance.
+    pub fn epoch(&self) -> Option<u32> {
+        let current = self.current.as_ref().map(|current| current.epoch);
+        current.or_else(|| self.last.as_ref().map(|last| last.epoch))
+    }
 }
 
 /// An instance whose exit was not seen yet; enough to account for it when it is lost (P-165).

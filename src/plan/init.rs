@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::container::{self, Verdict};
 use super::pass::PodView;
-use super::{PodHistory, SandboxState, notes};
+use super::{ContainerHistory, PodHistory, SandboxState, notes};
 use crate::holder::proto::HookState;
 use crate::pod::lifecycle::{self, Role};
 
@@ -65,12 +65,10 @@ fn is_behind(pod: &Pod, memory: &PodHistory, name: &str) -> bool {
     later.into_iter().any(|(_, c)| has_begun(memory, &c.name))
 }
 
-fn has_begun(memory: &PodHistory, name: &str) -> bool {
-    memory.containers.get(name).is_some_and(|past| {
-        let current = past.current.as_ref().map(|c| c.epoch);
-        let last = past.last.as_ref().map(|l| l.epoch);
-        current.or(last) == Some(memory.epoch)
-    })
+/// Whether a container has had an instance in this epoch.
+pub(super) fn has_begun(memory: &PodHistory, name: &str) -> bool {
+    let past = memory.containers.get(name);
+    past.and_then(ContainerHistory::epoch) == Some(memory.epoch)
 }
 
 /// What this container, in this state, means for those after it.

@@ -129,7 +129,7 @@ fn recall(world: World<'_>, pod: &StaticPod, out: &mut Outcome) -> PodHistory {
     let old = out.history.pods.remove(uid);
     let came_back = world.observed.halt == Halt::No && !world.observed.sandboxes.contains_key(uid);
     match old {
-        Some(memory) if came_back && is_removed(&memory) => {
+        Some(memory) if came_back && memory.is_removed() => {
             out.actions.push(forget_action(uid, memory));
             new_memory(world, pod)
         }
@@ -147,15 +147,9 @@ fn new_memory(world: World<'_>, pod: &StaticPod) -> PodHistory {
     }
 }
 
-fn is_removed(memory: &PodHistory) -> bool {
-    memory
-        .ending
-        .is_some_and(|ending| ending.cause == EndingCause::Removed)
-}
-
 fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
     let is_unwanted = !world.desired.contains_key(uid);
-    if is_removed(memory) || (is_unwanted && world.observed.sources_ready) {
+    if memory.is_removed() || (is_unwanted && world.observed.sources_ready) {
         return Goal::End(EndingCause::Removed);
     }
     match world.observed.halt {

@@ -8,7 +8,7 @@ use super::pass::PodView;
 use super::phase::{Phase, Stand};
 use super::qos::qos_class;
 use super::run::Verdicts;
-use super::{EndingCause, Finished, PodHistory, SandboxState, conditions, phase};
+use super::{EndingCause, Finished, PodHistory, SandboxState, conditions, events, phase};
 use crate::pod::lifecycle::Role;
 
 /// N-28.
@@ -43,7 +43,7 @@ fn status(view: &PodView<'_>, memory: &mut PodHistory, verdicts: &Verdicts) -> P
     };
     let outcome = outcome(view, memory, &members);
     let host_ip = view.world.rules.host_ip.clone();
-    let pod_ip = host_ip.clone().filter(|_| is_host_network(&view.pod.pod));
+    let pod_ip = host_ip.clone().filter(|_| view.pod.is_host_network());
     let conditions = conditions::conditions(view, memory, (outcome.phase, &members));
     let (init, regular) = statuses(members);
     PodStatus {
@@ -79,11 +79,6 @@ fn statuses(members: Vec<Member>) -> Statuses {
     regular.sort_by(|a, b| a.name.cmp(&b.name));
     let unless_empty = |list: Vec<ContainerStatus>| Some(list).filter(|list| !list.is_empty());
     (unless_empty(shown(init)), unless_empty(regular))
-}
-
-fn is_host_network(pod: &Pod) -> bool {
-    let spec = pod.spec.as_ref();
-    spec.and_then(|s| s.host_network).unwrap_or_default()
 }
 
 /// The phase, and why it is what it is.
@@ -134,10 +129,9 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
     let outcome = match memory.finished {
         Some(Finished::Succeeded) => PodOutcome::plain(Phase::Succeeded),
         Some(Finished::Failed) => PodOutcome::plain(Phase::Failed),
-        Some(Finished::DeadlineExceeded) => PodOutcome::failed(
-            "DeadlineExceeded",
-            "Pod was active on the node longer than the specified deadline",
-        ),
+        Some(Finished::DeadlineExceeded) => {
+            PodOutcome::failed("DeadlineExceeded", events::DEADLINE_MESSAGE)
+        }
         None if goes_down => PodOutcome::failed("Terminated", NODE_SHUTDOWN),
         None => PodOutcome::plain(phase::phase(&stands)),
     };

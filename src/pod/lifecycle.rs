@@ -28,6 +28,11 @@ pub fn member<'a>(pod: &'a Pod, name: &str) -> Option<(Role, &'a Container)> {
     members(pod).find(|(_, container)| container.name == name)
 }
 
+/// Whether anything comes before the regular containers.
+pub fn has_init(pod: &Pod) -> bool {
+    members(pod).any(|(role, _)| role != Role::Regular)
+}
+
 /// An init container's part.
 pub fn init_role(container: &Container) -> Role {
     match container.restart_policy.as_deref() {

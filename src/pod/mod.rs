@@ -112,6 +112,11 @@ impl StaticPod {
         let spec = self.pod.spec.as_ref();
         spec.and_then(|spec| spec.priority).unwrap_or(0)
     }
+    /// P-180: it has no network namespace of its own.
+    pub fn is_host_network(&self) -> bool {
+        let spec = self.pod.spec.as_ref();
+        spec.and_then(|spec| spec.host_network) == Some(true)
+    }
     /// P-75: `terminationGracePeriodSeconds`, at least 1.
     pub fn grace_s(&self) -> u32 {
         let grace = self
