@@ -108,6 +108,17 @@ pub struct ProbeOrder {
     pub started_at: Stamp,
     /// The verdict to begin with; none counts as not started.
     pub initial: Option<ProbeVerdict>,
-    /// Host network: the pod is at the node's own addresses.
-    pub host_network: bool,
+}
+
+impl ProbeOrder {
+    /// Whether a task of the other order does what this one asks. [`Self::initial`] is only for one that begins.
+    pub fn is_same_work(&self, other: &Self) -> bool {
+        let Self {
+            container,
+            spec,
+            started_at,
+            initial: _,
+        } = self;
+        (container, spec, started_at) == (&other.container, &other.spec, &other.started_at)
+    }
 }

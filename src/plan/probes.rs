@@ -119,7 +119,6 @@ fn order_of_instance(
             spec,
             started_at,
             initial: initial(kind, current),
-            host_network: is_host_network(view),
         };
         out.probes.insert(key(view, current, kind), order);
     }
@@ -147,9 +146,4 @@ fn initial(kind: ProbeKind, current: &LiveInstance) -> Option<ProbeVerdict> {
         ProbeKind::Readiness if current.ready => Some(ProbeVerdict::Success),
         ProbeKind::Readiness => Some(ProbeVerdict::Failure),
     }
-}
-
-fn is_host_network(view: &PodView<'_>) -> bool {
-    view.sandbox
-        .is_some_and(|sandbox| sandbox.record.sandbox.host_network)
 }

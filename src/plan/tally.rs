@@ -1,7 +1,7 @@
 //! From the results of single runs to a verdict. The agent's probe tasks count with this; the plan only sees verdicts.
 
 use super::ProbeVerdict;
-use crate::pod::probe::ProbeSpec;
+use crate::pod::probe::{ProbeKind, ProbeSpec};
 
 /// Counts equal results in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,23 @@ impl Tally {
             verdict: initial,
             last: None,
             in_a_row: 0,
+        }
+    }
+
+    /// The verdict so far.
+    pub fn verdict(&self) -> Option<ProbeVerdict> {
+        self.verdict
+    }
+
+    /// what follows is the plan's, and nothing that a later run finds changes it.
+    pub fn is_settled(&self, kind: ProbeKind) -> bool {
+        match (kind, self.verdict) {
+            (ProbeKind::Liveness, Some(ProbeVerdict::Failure)) | (ProbeKind::Startup, Some(_)) => {
+                true
+            }
+            (ProbeKind::Liveness, Some(ProbeVerdict::Success) | None)
+            | (ProbeKind::Readiness, _)
+            | (ProbeKind::Startup, None) => false,
         }
     }
 

@@ -119,7 +119,7 @@ impl Agent {
     pub fn reconcile_probes(&mut self, orders: BTreeMap<ProbeKey, ProbeOrder>, now: Stamp) {
         self.probes.running.retain(|key, running| {
             let order = orders.get(key);
-            order.is_some_and(|order| is_same_work(order, &running.order))
+            order.is_some_and(|order| order.is_same_work(&running.order))
         });
         for (key, order) in orders {
             if !self.probes.running.contains_key(&key) {
@@ -129,7 +129,7 @@ impl Agent {
     }
 
     fn start_probe(&mut self, key: ProbeKey, order: ProbeOrder, now: Stamp) {
-        let Some(target) = self.target(&key, &order) else {
+        let Some(target) = self.target(&key) else {
             // The holder is gone; the next plan has no probe of it.
             return;
         };
@@ -145,12 +145,12 @@ impl Agent {
         self.probes.running.insert(key, running);
     }
 
-    fn target(&self, key: &ProbeKey, order: &ProbeOrder) -> Option<Target> {
+    fn target(&self, key: &ProbeKey) -> Option<Target> {
         let holding = self.sandboxes.get(&key.uid)?;
         let Phase::Connected(state) = &holding.phase else {
             return None;
         };
-        let network = if order.host_network {
+        let network = if holding.record.sandbox.host_network {
             Network::Host
         } else {
             Network::Pod(state.process)
@@ -225,24 +225,6 @@ impl Agent {
         self.record(event, clock::now(), logged);
         self.rise();
     }
-}
-
-/// [`ProbeOrder::initial`] is only for a task that begins.
-fn is_same_work(new: &ProbeOrder, old: &ProbeOrder) -> bool {
-    let ProbeOrder {
-        container,
-        spec,
-        started_at,
-        initial: _,
-        host_network,
-    } = new;
-    (container, spec, started_at, host_network)
-        == (
-            &old.container,
-            &old.spec,
-            &old.started_at,
-            &old.host_network,
-        )
 }
 
 /// What the last run that failed or erred said, after this one. One that is told and has no complaint went well.

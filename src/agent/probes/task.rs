@@ -9,7 +9,7 @@ use super::schedule::Schedule;
 use super::{Complaint, Ill, Report};
 use crate::agent::news::News;
 use crate::plan::{Finding, ProbeKey, ProbeOrder, ProbeVerdict, Tally};
-use crate::pod::probe::{ProbeKind, ProbeSpec};
+use crate::pod::probe::ProbeSpec;
 use crate::probe::{self, Outcome, Target};
 use crate::sys::clock;
 
@@ -23,10 +23,9 @@ pub struct Runner {
     spec: ProbeSpec,
     target: Target,
     schedule: Schedule,
-    verdict: Option<ProbeVerdict>,
     /// No run has said so yet.
     is_assumed: bool,
-    tally: Tally,
+    pub(super) tally: Tally,
     news: Sender<News>,
 }
 
@@ -43,7 +42,6 @@ impl Runner {
             spec: order.spec.clone(),
             target,
             schedule,
-            verdict: order.initial,
             is_assumed: true,
             tally: Tally::new(order.initial),
             news,
@@ -101,13 +99,13 @@ impl Runner {
     /// The verdict, if this result changes it, or is the first failure that bears out what was only assumed: with
     /// it comes what the probe said.
     fn count(&mut self, result: ProbeVerdict, output: &str) -> Option<Finding> {
-        let old = self.verdict;
-        self.verdict = self.tally.count(&self.spec, result);
+        let old = self.tally.verdict();
+        let verdict = self.tally.count(&self.spec, result);
         let bears_out = self.is_assumed && result == ProbeVerdict::Failure;
         let is_news = |verdict: &ProbeVerdict| {
             Some(*verdict) != old || (bears_out && *verdict == ProbeVerdict::Failure)
         };
-        let verdict = self.verdict.filter(is_news)?;
+        let verdict = verdict.filter(is_news)?;
         self.is_assumed = false;
         Some(Finding {
             verdict,
@@ -115,16 +113,8 @@ impl Runner {
         })
     }
 
-    /// what follows is the plan's, and nothing that a later run finds changes it.
     pub(super) fn is_settled(&self) -> bool {
-        match (self.key.kind, self.verdict) {
-            (ProbeKind::Liveness, Some(ProbeVerdict::Failure)) | (ProbeKind::Startup, Some(_)) => {
-                true
-            }
-            (ProbeKind::Liveness, Some(ProbeVerdict::Success) | None)
-            | (ProbeKind::Readiness, _)
-            | (ProbeKind::Startup, None) => false,
-        }
+        self.tally.is_settled(self.key.kind)
     }
 }
 

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 
 use super::schedule::Schedule;
 use super::task::Runner;
-use super::{Complaint, Ill, Report, is_same_work, said, words};
+use super::{Complaint, Ill, Report, said, words};
 use crate::config::HolderPaths;
 use crate::plan::{Finding, ProbeKey, ProbeOrder, ProbeVerdict};
 use crate::pod::PodUid;
@@ -31,7 +31,6 @@ fn order(initial: Option<ProbeVerdict>) -> ProbeOrder {
             wall: Timestamp::UNIX_EPOCH,
         },
         initial,
-        host_network: true,
     }
 }
 
@@ -233,8 +232,8 @@ fn events_speak_as_kubelet_does() {
 #[test]
 fn another_begin_is_the_same_work_and_another_spec_is_not() {
     let old = order(Some(ProbeVerdict::Failure));
-    assert!(is_same_work(&order(Some(ProbeVerdict::Success)), &old));
+    assert!(order(Some(ProbeVerdict::Success)).is_same_work(&old));
     let mut new = order(Some(ProbeVerdict::Failure));
     new.spec.period_s = 11;
-    assert!(!is_same_work(&new, &old));
+    assert!(!new.is_same_work(&old));
 }

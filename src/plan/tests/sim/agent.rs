@@ -33,7 +33,6 @@ pub struct FakeAgent {
 pub struct Probe {
     order: ProbeOrder,
     tally: Tally,
-    verdict: Option<ProbeVerdict>,
     finding: Option<Finding>,
     next_ms: u64,
 }
@@ -43,30 +42,17 @@ impl Probe {
         let first = order.started_at.boot_ms + u64::from(order.spec.initial_delay_s) * 1000;
         Self {
             tally: Tally::new(order.initial),
-            verdict: order.initial,
             finding: None,
             next_ms: first.max(now_ms),
             order,
         }
     }
 
-    ///
-    fn is_settled(&self, kind: ProbeKind) -> bool {
-        match (kind, self.verdict) {
-            (ProbeKind::Liveness, Some(ProbeVerdict::Failure)) | (ProbeKind::Startup, Some(_)) => {
-                true
-            }
-            (ProbeKind::Liveness, Some(ProbeVerdict::Success) | None)
-            | (ProbeKind::Readiness, _)
-            | (ProbeKind::Startup, None) => false,
-        }
-    }
-
     /// True when the verdict changes.
     fn count(&mut self, result: ProbeVerdict) -> bool {
-        let old = self.verdict;
-        self.verdict = self.tally.count(&self.order.spec, result);
-        let news = self.verdict.filter(|_| self.verdict != old);
+        let old = self.tally.verdict();
+        let verdict = self.tally.count(&self.order.spec, result);
+        let news = verdict.filter(|_| verdict != old);
         if let Some(verdict) = news {
             self.finding = Some(Finding {
                 verdict,
@@ -216,15 +202,10 @@ impl FakeAgent {
     }
 
     pub fn reconcile_probes(&mut self, orders: BTreeMap<ProbeKey, ProbeOrder>, now_ms: u64) {
-        let is_same = |new: &ProbeOrder, old: &ProbeOrder| {
-            let initial = old.initial;
-            *old == ProbeOrder {
-                initial,
-                ..new.clone()
-            }
-        };
-        self.probes
-            .retain(|key, probe| orders.get(key).is_some_and(|o| is_same(o, &probe.order)));
+        self.probes.retain(|key, probe| {
+            let order = orders.get(key);
+            order.is_some_and(|order| order.is_same_work(&probe.order))
+        });
         for (key, order) in orders {
             let probe = || Probe::new(order, now_ms);
             self.probes.entry(key).or_insert_with(probe);
@@ -240,7 +221,7 @@ impl FakeAgent {
     ) -> bool {
         let mut has_news = false;
         for (key, probe) in &mut self.probes {
-            if probe.next_ms > now_ms || probe.is_settled(key.kind) {
+            if probe.next_ms > now_ms || probe.tally.is_settled(key.kind) {
                 continue;
             }
             probe.next_ms = now_ms + u64::from(probe.order.spec.period_s) * 1000;
@@ -254,7 +235,7 @@ impl FakeAgent {
 
     pub fn wake_at_ms(&self) -> Option<u64> {
         let requests = self.sandboxes.values().filter_map(Holding::next_deadline);
-        let unsettled = self.probes.iter().filter(|(k, p)| !p.is_settled(k.kind));
+        let unsettled = self.probes.iter().filter(|(k, p)| !p.tally.is_settled(k.kind));
         requests
             .chain(unsettled.map(|(_, probe)| probe.next_ms))
             .chain(self.cleanings.values().copied())
