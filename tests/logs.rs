@@ -256,7 +256,7 @@ fn what_a_crash_left_behind_is_cleared_when_the_log_is_opened_again() {
 #[test]
 fn a_full_disk_stops_the_log_and_says_so_and_the_log_goes_on_when_there_is_space() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIP: a full disk: only root can mount a small one");
+        println!("SKIPPED: a full disk: only root can mount a small one");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
