@@ -164,7 +164,8 @@ pub(super) fn exec(place: &Place<'_>, job: &ExecJob<'_>, stdio: ExecStdio) -> i3
         // libcontainer wants a path. This one leaves nothing behind, whenever this worker dies.
         let file = in_memory(&process).map_err(WorkerError::Process)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let master = run_tenant(place, job, &path, stdio)?;
+        let master =
+            run_tenant(place, job, &path, stdio).map_err(|error| explain(place, job, error))?;
         if let Some(master) = &master {
             give_terminal(master, &process);
         }
@@ -192,6 +193,20 @@ fn run_tenant(
         .as_sibling(true)
         .build()?;
     Ok(None)
+}
+
+/// libcontainer makes a socket for each command. When it cannot, it names the socket, at random, and not the reason.
+fn explain(place: &Place<'_>, job: &ExecJob<'_>, error: WorkerError) -> WorkerError {
+    let dir = place.paths.runtime().join(job.container);
+    // Named like those that are swept up, should this worker die here.
+    let name = format!("tenant-{}.sock", job.number);
+    match listen(&dir, &name) {
+        Ok(_) => {
+            let _ = fs::remove_file(dir.join(name));
+            error
+        }
+        Err(cause) => io_error("make a socket in", &dir)(cause),
+    }
 }
 
 fn run_on_terminal(

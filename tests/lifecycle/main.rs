@@ -3,6 +3,7 @@
 mod changes;
 mod deadline;
 mod examples;
+mod full_disk;
 mod hooks;
 mod init;
 mod kills;

@@ -1,0 +1,97 @@
+//! Probes and hooks of a pod whose run directory is full: what runs goes on, it is told what is full, and it heals.
+
+use std::path::PathBuf;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::support::agent::TestAgent;
+use super::support::manifest::container;
+use super::support::wait::{can_run, wait_for};
+use super::*;
+
+/// A tmpfs with room for few files; gone with the value.
+struct FewFiles(PathBuf);
+
+impl FewFiles {
+    fn mount(at: PathBuf) -> Self {
+        std::fs::create_dir_all(&at).unwrap();
+        let options = c"size=16m,nr_inodes=500";
+        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options).unwrap();
+        Self(at)
+    }
+
+    /// Until there is room for no more.
+    fn fill(&self) -> PathBuf {
+        let filler = self.0.join("filler");
+        std::fs::create_dir(&filler).unwrap();
+        let mut names = 0..;
+        while names
+            .next()
+            .is_some_and(|n: u32| std::fs::write(filler.join(n.to_string()), "").is_ok())
+        {}
+        filler
+    }
+}
+
+impl Drop for FewFiles {
+    fn drop(&mut self) {
+        // Lazily: holders still have it.
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+fn manifest(witness: &Witness) -> String {
+    let command = |script: String| format!("exec: {{command: [sh, -c, {script:?}]}}");
+    let main = format!(
+        "    livenessProbe: {{periodSeconds: 1, failureThreshold: 1, {}}}
+    lifecycle: {{postStart: {{{}}}, preStop: {{{}}}}}\n",
+        command(witness.tell("probe")),
+        command(witness.tell("begun")),
+        command(witness.tell("hook")),
+    );
+    let main = container("main", &tells_its_end(witness, "main", 0)) + &main;
+    staged("web", "", &[], &[main])
+}
+
+/// A command needs a socket in the run directory. One that cannot be run is no verdict (R-15), whatever agent asks.
+#[test]
+fn probes_and_hooks_outlast_a_run_directory_that_is_full() {
+    if !can_run() {
+        return;
+    }
+    let witness = Witness::start();
+    let mut agent = TestAgent::prepare();
+    let disk = FewFiles::mount(agent.paths.run_dir.clone());
+    agent.import_busybox();
+    agent.spawn();
+    agent.put("web.yaml", &manifest(&witness));
+    witness.wait_for("begun");
+    witness.wait_for("probe");
+
+    let filler = disk.fill();
+    let is_told_twice = |agent: &TestAgent| {
+        // One event for all of them, which says what is full.
+        let events = agent.client().events().ok()?;
+        let mut unwell = events.iter().filter(|e| e.event.reason == "Unhealthy");
+        let one = unwell.next()?;
+        assert_eq!(unwell.next(), None);
+        let run_dir = agent.paths.run_dir.display().to_string();
+        let text = &one.event.message;
+        let says_all = text.contains("No space left on device") && text.contains(&run_dir);
+        assert!(says_all, "{text}");
+        (one.count > 1).then_some(())
+    };
+    wait_for("it is told", || is_told_twice(&agent));
+    agent.kill();
+    agent.spawn();
+    wait_for("it is told again", || is_told_twice(&agent));
+
+    std::fs::remove_dir_all(filler).unwrap();
+    let before = witness.count("probe");
+    witness.wait_for_times("probe", before + 1);
+    agent.remove("web.yaml");
+    agent.wait_for_no_pods();
+    for word in ["main", "begun", "hook", "main-end"] {
+        assert_eq!(witness.count(word), 1, "{word}");
+    }
+}
