@@ -28,6 +28,8 @@ const MAX_CONNECTIONS: usize = 64;
 const READ: usize = 64 * 1024;
 /// Large enough for malloc to map it: pages that no read ever reached then cost no memory.
 const BUFFER: usize = 2 * READ;
+/// Between two tries to write a state down, when nothing else happens.
+const REWRITE_MS: u64 = 10_000;
 
 /// Everything the holder knows.
 pub(super) struct Holder {
@@ -58,6 +60,8 @@ pub(super) struct Holder {
     log_trouble: Option<String>,
     log_flaw: Option<String>,
     record_trouble: Option<String>,
+    /// When a state that could not be written is written again.
+    rewrite_at_ms: Option<u64>,
 }
 
 /// What a polled descriptor is.
@@ -103,6 +107,7 @@ impl Holder {
             log_trouble: None,
             log_flaw: None,
             record_trouble: None,
+            rewrite_at_ms: None,
         })
     }
 
@@ -160,7 +165,8 @@ impl Holder {
             .chain(self.instances.iter().filter_map(Instance::wake_at_ms))
             .chain(self.sessions.iter().filter_map(Session::wake_at_ms))
             .chain(self.sleeps.iter().map(|s| s.until_ms))
-            .chain(self.remains.iter().map(|r| r.try_at_ms));
+            .chain(self.remains.iter().map(|r| r.try_at_ms))
+            .chain(self.rewrite_at_ms);
         let wait_ms = wakes.min()?.saturating_sub(sys::clock::now().boot_ms);
         let wait_ms = i64::try_from(wait_ms).unwrap_or(i64::MAX);
         Some(Timespec {
@@ -273,6 +279,7 @@ impl Holder {
         }
         self.clear_remains(now);
         self.look_at_logs();
+        self.changed |= self.rewrite_at_ms.is_some_and(|at| at <= now.boot_ms);
     }
 
     /// After everything else, so that who waited for another one's end learns of it in the same turn.
@@ -355,6 +362,8 @@ impl Holder {
             let failure = self.write_state(&state).err();
             self.record_trouble =
                 failure.map(|e| format!("write {}: {e}", self.paths.state().display()));
+            let later = || sys::clock::now().boot_ms.saturating_add(REWRITE_MS);
+            self.rewrite_at_ms = self.record_trouble.as_ref().map(|_| later());
             state.record_trouble.clone_from(&self.record_trouble);
             // Kept, because each exec begins with a connection that is greeted with it.
             self.greeting = connection::encode(state);

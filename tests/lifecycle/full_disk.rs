@@ -95,3 +95,48 @@ fn probes_and_hooks_outlast_a_run_directory_that_is_full() {
         assert_eq!(witness.count(word), 1, "{word}");
     }
 }
+
+/// Nothing more has to happen in the pod for its records to be right again.
+#[test]
+fn what_could_not_be_written_down_is_written_when_there_is_room() {
+    if !can_run() {
+        return;
+    }
+    let witness = Witness::start();
+    let mut agent = TestAgent::prepare();
+    let disks = [&agent.paths.run_dir, &agent.paths.root_dir];
+    let disks = disks.map(|dir| FewFiles::mount(dir.clone()));
+    agent.configure(
+        "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+fileCheckFrequency: 1s
+",
+    );
+    agent.import_busybox();
+    agent.spawn();
+    let short = format!("{}; exit 3", tells_and_holds(&witness, "short"));
+    let regular = [container("main", LIVES), container("short", &short)];
+    let manifest = staged("web", "  restartPolicy: Never\n", &[], &regular);
+    agent.put("web.yaml", &manifest);
+    witness.wait_for("short");
+
+    let fillers = disks.each_ref().map(FewFiles::fill);
+    witness.pass("short");
+    let troubles = |agent: &TestAgent| {
+        let conditions = agent.client().status().ok()?.conditions;
+        let is_full = |text: &&String| text.contains("No space left on device");
+        Some(conditions.iter().filter(is_full).count())
+    };
+    wait_for("both are told", || (troubles(&agent)? == 2).then_some(()));
+    for filler in fillers {
+        std::fs::remove_dir_all(filler).unwrap();
+    }
+    wait_for("both are over", || (troubles(&agent)? == 0).then_some(()));
+
+    agent.kill();
+    agent.kill_holders();
+    agent.spawn();
+    let status = agent.status("web");
+    let ended = &container_status(&status, "short")["state"]["terminated"];
+    assert_eq!(ended["exitCode"], 3, "{status:#}");
+}
