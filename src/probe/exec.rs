@@ -160,6 +160,8 @@ async fn pump(output: &Async<PipeReader>, kept: &mut Vec<u8>) -> io::Result<()> 
             0 => return Ok(()),
             n => keep(kept, chunk.get(..n).unwrap_or_default()),
         }
+        // A pipe that is never empty must not hold the thread of all others.
+        future::yield_now().await;
     }
 }
 
