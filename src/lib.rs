@@ -8,6 +8,7 @@
 //! - [`holder`]: the sync shell. One process per pod: namespaces, rootfs, libcontainer, logs, exec.
 //! - [`image`]: the local image store.
 //! - [`network`]: the hosts, resolv.conf and hostname files of a pod.
+//! - [`volume`]: what is mounted into containers beside their roots.
 //! - [`probe`]: one run of one check: HTTP, TCP, gRPC, exec.
 //! - [`oci`], [`plan`], [`pod`]: pure decisions; no I/O, no clock, no logging (a test checks their imports).
 //! - [`config`]: every setting, every default, every path.
@@ -27,3 +28,4 @@ pub mod plan;
 pub mod pod;
 pub mod probe;
 pub mod sys;
+pub mod volume;

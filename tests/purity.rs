@@ -52,13 +52,17 @@ fn pure_rooms_touch_nothing() {
 }
 
 /// What each room may name of the others. `holder::proto` is data, and everybody's vocabulary.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("sys", &[]),
     ("pod", &[]),
     ("config", &["pod"]),
     ("network", &["pod"]),
     ("plan", &["config", "holder::proto", "pod"]),
-    ("oci", &["holder::proto", "network", "plan", "pod"]),
+    ("volume", &["config", "error", "sys"]),
+    (
+        "oci",
+        &["holder::proto", "network", "plan", "pod", "volume::spec"],
+    ),
     ("image", &["plan", "pod", "sys"]),
     // A hook of the holder is one run of a check, and an exec check is one request to a holder.
     (
@@ -72,13 +76,26 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "sys",
         ],
     ),
-    ("holder", &["config", "error", "oci", "pod", "probe", "sys"]),
+    (
+        "holder",
+        &["config", "error", "oci", "pod", "probe", "sys", "volume"],
+    ),
     ("api", &["config", "holder::proto", "plan", "pod", "sys"]),
     (
         "agent",
         &[
-            "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod", "probe",
+            "api",
+            "config",
+            "error",
+            "holder",
+            "image",
+            "network",
+            "oci",
+            "plan",
+            "pod",
+            "probe",
             "sys",
+            "volume::spec",
         ],
     ),
     (

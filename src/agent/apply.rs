@@ -1,6 +1,7 @@
 //! Doing what the plan says. Each action either asks something of a holder, starts a task, or does a small thing at once;
 //! none waits, and the outcome comes back as news.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::clean::Remains;
@@ -14,7 +15,7 @@ use super::trash;
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::cgroup::CgroupError;
-use crate::holder::proto::{PROTO_VERSION, PodRecord, Request, SandboxSpec, Stamp};
+use crate::holder::proto::{PROTO_VERSION, PidNamespace, PodRecord, Request, SandboxSpec, Stamp};
 use crate::network;
 use crate::plan::{self, Action};
 use crate::pod::{PodUid, StaticPod};
@@ -96,6 +97,9 @@ impl Agent {
                 pod_cgroup: plan::pod_cgroup(root, &pod),
                 host_network: pod.is_host_network(),
                 hostname: network::hostname(&pod, &self.config.node_name),
+                host_ipc: false,
+                pid: PidNamespace::Container,
+                sysctls: BTreeMap::new(),
                 trash: self.config.paths.trash(),
             },
             pod,
@@ -163,6 +167,7 @@ impl Agent {
             config: &self.config,
             node: &self.node,
             store: &self.store,
+            objects: &self.objects,
         };
         let outcome =
             launch::prepare(ground, order).map_err(|error| (error.reason(), error.message()));

@@ -1,6 +1,7 @@
 //! From "start this container" to a bundle on disk and the request for its holder. Reads small files of the image and
 //! writes small files of the pod; waits for nothing.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,9 @@ use crate::holder::logs::link_name;
 use crate::holder::proto::{ContainerRecord, CreateContainer, LogSpec, PodRecord, Rootfs};
 use crate::image::{Image, Store, StoreError};
 use crate::network;
-use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts};
+use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces};
 use crate::plan::{self, ImagePresence};
+use crate::pod::objects::Objects;
 use crate::pod::{StaticPod, hook, lifecycle};
 
 #[cfg(test)]
@@ -30,6 +32,8 @@ pub struct Ground<'a> {
     pub node: &'a NodeFacts,
     /// Images.
     pub store: &'a Store,
+    /// ConfigMaps and Secrets.
+    pub objects: &'a Objects,
 }
 
 /// One container to be made.
@@ -107,6 +111,8 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         cgroup_path: Path::new(&cgroup),
         node: ground.node,
         files: &files,
+        objects: ground.objects,
+        places: &volume_places(ground, order, &id),
     })?;
     let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
     Ok(CreateContainer {
@@ -123,8 +129,25 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         stop_signal: oci::stop_signal(container, &image.config),
         image_id: image.id,
         post_start: hook::post_start(container),
+        volumes: launch.volumes,
         id,
     })
+}
+
+fn volume_places(ground: Ground<'_>, order: Order<'_>, id: &str) -> VolumePlaces {
+    let paths = &ground.config.paths;
+    let uid = &order.pod.uid;
+    let spec = order.pod.pod.spec.as_ref();
+    let volumes = spec.and_then(|spec| spec.volumes.as_deref());
+    let on_disk = volumes.unwrap_or_default().iter();
+    VolumePlaces {
+        mounts: paths.holder(uid).volume_mounts(id),
+        empty_dirs: on_disk
+            .filter(|volume| volume.empty_dir.is_some())
+            .map(|volume| (volume.name.clone(), paths.empty_dir(uid, &volume.name)))
+            .collect(),
+        images: BTreeMap::new(),
+    }
 }
 
 fn find<'a>(order: Order<'a>) -> Result<&'a Container, LaunchError> {

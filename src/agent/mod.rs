@@ -69,6 +69,7 @@ use crate::config::Config;
 use crate::holder::cgroup::{CgroupError, Cgroups};
 use crate::image::{Store, StoreError};
 use crate::plan::History;
+use crate::pod::objects::Objects;
 use crate::sys::clock;
 pub use adopt::AdoptError;
 use answers::Answers;
@@ -173,6 +174,7 @@ fn take_over(
         executor,
         news,
         desired: BTreeMap::new(),
+        objects: Objects::default(),
         sandboxes: BTreeMap::new(),
         probes: Probes::new(clock::now()),
         history,

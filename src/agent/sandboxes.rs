@@ -211,6 +211,11 @@ impl Holding {
                 let failure = match kind {
                     // The state has (or will have) the exited instance.
                     FailureKind::Start | FailureKind::NotFound => return None,
+                    FailureKind::Volume => CreateFailure {
+                        container,
+                        reason: "ContainerCreating",
+                        message,
+                    },
                     FailureKind::Create | FailureKind::Refused => CreateFailure {
                         container,
                         reason: "CreateContainerError",

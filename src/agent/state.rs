@@ -26,6 +26,7 @@ use crate::image::Store;
 use crate::oci::NodeFacts;
 use crate::plan::{Desired, History, ImagePresence, Rules};
 use crate::pod::PodUid;
+use crate::pod::objects::Objects;
 
 /// What was asked for from outside: flags, since asking twice is asking once.
 #[derive(Debug, Default)]
@@ -75,6 +76,8 @@ pub struct Agent {
     pub news: Sender<News>,
     /// What the source wants.
     pub desired: Desired,
+    /// The ConfigMaps and Secrets that it may refer to.
+    pub objects: Objects,
     /// What exists.
     pub sandboxes: Sandboxes,
     /// What runs to see whether containers are well.

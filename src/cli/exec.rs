@@ -182,7 +182,9 @@ fn refusal(kind: FailureKind, message: String) -> CliError {
     let code = match kind {
         FailureKind::NotFound => EXIT_NOT_FOUND,
         FailureKind::Start => EXIT_NOT_EXECUTABLE,
-        FailureKind::Create | FailureKind::Refused => return CliError::NotFound(message),
+        FailureKind::Create | FailureKind::Volume | FailureKind::Refused => {
+            return CliError::NotFound(message);
+        }
     };
     CliError::NotExecuted { code, message }
 }

@@ -80,6 +80,15 @@ impl Paths {
     pub fn writable_layer(&self, uid: &PodUid, container_id: &str) -> PathBuf {
         self.pod(uid).join("layers").join(container_id)
     }
+    /// V-2: the durable directory of an emptyDir volume.
+    pub fn empty_dir(&self, uid: &PodUid, volume: &str) -> PathBuf {
+        let volumes = self.pod(uid).join("volumes");
+        volumes.join("kubernetes.io~empty-dir").join(volume)
+    }
+    /// C-51: profiles that manifests name as `localhostProfile`.
+    pub fn seccomp_profiles(&self) -> PathBuf {
+        self.root_dir.join("seccomp")
+    }
     /// Trees waiting to be removed by a slow-work child; emptied at start.
     pub fn trash(&self) -> PathBuf {
         self.root_dir.join("trash")
@@ -130,6 +139,19 @@ impl HolderPaths {
     /// Mount point of the pod's shared /dev/shm, inside the holder's mount namespace only.
     pub fn shm(&self) -> PathBuf {
         self.dir.join("shm")
+    }
+    /// Where a volume of the pod that has to be made is mounted, inside the holder's mount namespace only.
+    pub fn volume(&self, name: &str) -> PathBuf {
+        self.dir.join("volumes").join(name)
+    }
+    /// The binds of a container's volume mounts, inside the holder's mount namespace only.
+    pub fn volume_mounts(&self, container_id: &str) -> PathBuf {
+        self.dir.join("mounts").join(container_id)
+    }
+    /// One of them, by its position in [`crate::volume::spec::VolumeOrder::mounts`]: the source of the mount in the
+    /// runtime specification.
+    pub fn volume_mount(&self, container_id: &str, index: usize) -> PathBuf {
+        self.volume_mounts(container_id).join(index.to_string())
     }
     /// OCI bundle of a container instance: `config.json` (by the agent), `rootfs/` (mount point, in the holder's namespace).
     pub fn bundle(&self, container_id: &str) -> PathBuf {

@@ -14,13 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::record::sigterm;
 pub use super::record::{
-    ContainerRecord, Exit, HolderState, HookState, InstanceState, PodRecord, SandboxSpec, StopPhase,
+    ContainerRecord, Exit, HolderState, HookState, InstanceState, PidNamespace, PodRecord,
+    SandboxSpec, StopPhase,
 };
 use crate::pod::hook::Hook;
 pub use crate::sys::{clock::Stamp, process::ProcessId};
+use crate::volume::spec::VolumeOrder;
 
 /// Version of this protocol.
-pub const PROTO_VERSION: u32 = 2;
+pub const PROTO_VERSION: u32 = 3;
 /// P-78: least time between stop signal and SIGKILL.
 pub const MIN_GRACE_MS: u64 = 2000;
 
@@ -37,8 +39,13 @@ pub struct ToHolder {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Mount the rootfs, create and start. Idempotent by container id; refused while another instance of the same name
-    /// lives or is being made.
+    /// lives or is being made. If it mounts volumes of files, the descriptor of a memory file with a
+    /// [`crate::volume::spec::Payload`] comes with the packet.
     Create(Box<CreateContainer>),
+    /// V-31: new content for volumes of files that were made already; others are left out. The descriptor of a memory
+    /// file with a [`crate::volume::spec::Payload`] comes with the packet. What is in place then is in
+    /// [`HolderState::volumes`].
+    WriteVolumes,
     /// Run the preStop hook, wait for others, send the instance's stop signal to init; at the deadline SIGKILL the whole
     /// cgroup. All of it happens whether the sender lives or not. A later request can only shorten the wait.
     Stop {
@@ -102,6 +109,9 @@ pub struct CreateContainer {
     /// P-90: run once the container runs. It has no time limit; a container that ends ends it.
     #[serde(default)]
     pub post_start: Option<Hook>,
+    /// What it mounts.
+    #[serde(default)]
+    pub volumes: VolumeOrder,
 }
 
 /// The overlay root of an instance.
@@ -211,6 +221,8 @@ pub enum Reply {
 pub enum FailureKind {
     /// `CreateContainerError`: nothing was made, no record is kept.
     Create,
+    /// V-25: a volume cannot be mounted; nothing was made, no record is kept.
+    Volume,
     /// The program cannot be executed. Of a container: `StartError` 128 (P-163), and an Exited record is kept.
     Start,
     /// The program of an exec does not exist.

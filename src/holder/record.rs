@@ -1,7 +1,7 @@
 //! The two records in a holder's directory: how the pod was made, and where it stands. They are also what holders report,
 //! see [`super::proto`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,29 @@ pub struct SandboxSpec {
     pub host_network: bool,
     /// Host name to set in the pod's UTS namespace; ignored with `host_network`.
     pub hostname: String,
+    /// P-181: no own IPC namespace, and the host's /dev/shm.
+    #[serde(default)]
+    pub host_ipc: bool,
+    /// P-182.
+    #[serde(default)]
+    pub pid: PidNamespace,
+    /// C-60…C-62: to set in the pod's namespaces; names with dots, as the kernel has them under /proc/sys.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
     /// `<root-dir>/trash`: where removed writable layers are moved.
     pub trash: PathBuf,
+}
+
+/// P-182: which processes the pod's containers see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PidNamespace {
+    /// Each its own.
+    #[default]
+    Container,
+    /// shareProcessNamespace: each other's, below a process of the holder's that reaps.
+    Pod,
+    /// hostPID: all of the node.
+    Host,
 }
 
 /// The whole truth of a holder, in `state.json` and in [`super::proto::FromHolder::State`].
@@ -54,6 +75,9 @@ pub struct HolderState {
     /// Names of containers that are being made. Of another agent's doing, perhaps: nothing else may be asked for them.
     #[serde(default)]
     pub creating: BTreeSet<String>,
+    /// V-31: which content each volume of files has: [`crate::volume::spec::FileSet::hash`] by name of the volume.
+    #[serde(default)]
+    pub volumes: BTreeMap<String, String>,
     /// Set while log lines are being dropped (disk full, …): what failed, in words.
     #[serde(default)]
     pub log_trouble: Option<String>,

@@ -78,6 +78,7 @@ impl Holder {
                 let logs = if with_logs { Logs::Remove } else { Logs::Keep };
                 Some(self.remove(&id, logs, now))
             }
+            Request::WriteVolumes => Some(refused("not made yet")),
             Request::Exec(command) => self.exec(command, packet.fds, (number, id), now),
             Request::Shutdown => Some(self.shut_down()),
         };

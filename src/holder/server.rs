@@ -47,6 +47,8 @@ pub(super) struct Holder {
     pub(super) left_behind: VecDeque<String>,
     /// Failed creates whose remains could not be removed yet.
     pub(super) remains: Vec<Remains>,
+    /// V-31: hash of the content that each volume of files has.
+    pub(super) volumes: BTreeMap<String, String>,
     /// Counts connections and execs.
     pub(super) last_number: u64,
     pub(super) changed: bool,
@@ -96,6 +98,7 @@ impl Holder {
             sleeps: Vec::new(),
             left_behind: VecDeque::new(),
             remains: Vec::new(),
+            volumes: BTreeMap::new(),
             last_number: 0,
             changed: true,
             leaving: false,
@@ -347,6 +350,7 @@ impl Holder {
             process: self.me,
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
             creating: self.jobs.iter().filter_map(Job::creates).collect(),
+            volumes: self.volumes.clone(),
             log_trouble: self.log_trouble.clone(),
             log_flaw: self.log_flaw.clone(),
             record_trouble: self.record_trouble.clone(),

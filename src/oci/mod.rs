@@ -6,7 +6,7 @@
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
 //! network, IPC and UTS namespaces are never listed, since the worker that calls libcontainer is already in the pod's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
@@ -17,6 +17,8 @@ use oci_spec::runtime::{
 
 use crate::holder::proto::Confinement;
 use crate::pod::StaticPod;
+use crate::pod::objects::Objects;
+use crate::volume::spec::{Payload, VolumeOrder};
 
 pub mod env;
 pub mod mounts;
@@ -86,6 +88,21 @@ pub struct ContainerInput<'a> {
     pub node: &'a NodeFacts,
     /// Files to mount.
     pub files: &'a ManagedFiles,
+    /// ConfigMaps and Secrets.
+    pub objects: &'a Objects,
+    /// Where its volumes are.
+    pub places: &'a VolumePlaces,
+}
+
+/// Where the volumes of a container are, or will be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VolumePlaces {
+    /// The directory of the binds of its volume mounts, see [`crate::volume::spec`].
+    pub mounts: PathBuf,
+    /// Of each emptyDir volume on disk, by its name.
+    pub empty_dirs: BTreeMap<String, PathBuf>,
+    /// Unpacked layers of each image volume, top-most first, by its name.
+    pub images: BTreeMap<String, Vec<PathBuf>>,
 }
 
 /// A container, ready for a bundle.
@@ -95,6 +112,10 @@ pub struct Launch {
     pub spec: Spec,
     /// For our own executor.
     pub confinement: Confinement,
+    /// What the holder is to make before.
+    pub volumes: VolumeOrder,
+    /// Contents of volumes of files.
+    pub payload: Payload,
 }
 
 /// Why no specification could be made: `CreateContainerConfigError` (P-153).
@@ -174,6 +195,8 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     Ok(Launch {
         spec,
         confinement: rights.confinement,
+        volumes: VolumeOrder::default(),
+        payload: Payload::default(),
     })
 }
 

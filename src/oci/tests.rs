@@ -4,8 +4,9 @@ use oci_spec::image::ImageConfiguration;
 use oci_spec::runtime::{Capability, LinuxNamespaceType};
 use serde_json::{Value, json};
 
-use super::{ConfigError, ContainerInput, Launch, ManagedFiles, NodeFacts, launch};
+use super::{ConfigError, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces, launch};
 use crate::holder::proto::Seccomp;
+use crate::pod::objects::Objects;
 use crate::pod::{Origin, PodUid, StaticPod};
 
 pub const PASSWD: &str = "\
@@ -32,6 +33,8 @@ pub struct Fixture {
     pub image: ImageConfiguration,
     pub node: NodeFacts,
     pub files: ManagedFiles,
+    pub objects: Objects,
+    pub places: VolumePlaces,
     pub passwd: &'static str,
     pub group: &'static str,
 }
@@ -65,6 +68,8 @@ impl Fixture {
                 shm: "/run/vetch/holders/u1/shm".into(),
                 ..ManagedFiles::default()
             },
+            objects: Objects::default(),
+            places: VolumePlaces::default(),
             passwd: PASSWD,
             group: GROUP,
         }
@@ -80,6 +85,8 @@ impl Fixture {
             cgroup_path: Path::new("/vetch/besteffort/podu1/c1"),
             node: &self.node,
             files: &self.files,
+            objects: &self.objects,
+            places: &self.places,
         }
     }
 

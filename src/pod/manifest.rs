@@ -33,6 +33,7 @@ pub fn parse(file: &str, content: &[u8], node_name: &str) -> ParsedFile {
     }
     ParsedFile {
         pods,
+        objects: Vec::new(),
         diagnostics: report.finish(),
     }
 }

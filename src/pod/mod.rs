@@ -13,6 +13,7 @@ pub mod image_ref;
 pub mod lifecycle;
 pub mod manifest;
 pub(crate) mod names;
+pub mod objects;
 pub mod ports;
 pub mod probe;
 pub mod quantity;
@@ -180,6 +181,8 @@ impl fmt::Display for Diagnostic {
 pub struct ParsedFile {
     /// Empty when there is any error: a file is good or bad as a whole.
     pub pods: Vec<StaticPod>,
+    /// ConfigMaps and Secrets, under the same condition.
+    pub objects: Vec<objects::LocalObject>,
     /// Errors and warnings, sorted by line. A pod's own warnings are also in [`StaticPod::diagnostics`].
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -14,21 +14,22 @@ struct FewFiles(PathBuf);
 
 impl FewFiles {
     fn mount(at: PathBuf) -> Self {
-        std::fs::create_dir_all(&at).unwrap();
+        std::fs::create_dir_all(&at).expect("a place for it");
         let options = c"size=16m,nr_inodes=500";
-        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options).unwrap();
+        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options).expect("root may mount");
         Self(at)
     }
 
     /// Until there is room for no more.
     fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
-        std::fs::create_dir(&filler).unwrap();
+        std::fs::create_dir(&filler).expect("room for one more");
         let mut names = 0..;
         while names
             .next()
-            .is_some_and(|n: u32| std::fs::write(filler.join(n.to_string()), "").is_ok())
-        {}
+            .is_some_and(|n: u32| std::fs::File::create(filler.join(n.to_string())).is_ok())
+        {
+        }
         filler
     }
 }
@@ -86,7 +87,7 @@ fn probes_and_hooks_outlast_a_run_directory_that_is_full() {
     agent.spawn();
     wait_for("it is told again", || is_told_twice(&agent));
 
-    std::fs::remove_dir_all(filler).unwrap();
+    vetch::sys::remove::tree(&filler).unwrap();
     let before = witness.count("probe");
     witness.wait_for_times("probe", before + 1);
     agent.remove("web.yaml");
@@ -129,7 +130,7 @@ fileCheckFrequency: 1s
     };
     wait_for("both are told", || (troubles(&agent)? == 2).then_some(()));
     for filler in fillers {
-        std::fs::remove_dir_all(filler).unwrap();
+        vetch::sys::remove::tree(&filler).unwrap();
     }
     wait_for("both are over", || (troubles(&agent)? == 0).then_some(()));
 

@@ -58,6 +58,9 @@ impl Sandbox {
                 pod_cgroup: format!("{cgroup_root}/besteffort/pod{}", pod.uid),
                 host_network: network.unwrap_or(false),
                 hostname: "web-1".into(),
+                host_ipc: false,
+                pid: Default::default(),
+                sysctls: Default::default(),
                 trash: dir.path().join("trash"),
             },
             pod,
@@ -120,6 +123,8 @@ impl Sandbox {
                 termination_message: Some(termination.clone()),
                 ..ManagedFiles::default()
             },
+            objects: &Default::default(),
+            places: &Default::default(),
         })
         .unwrap();
         let bundle = self.paths.bundle(&id);
@@ -152,6 +157,7 @@ impl Sandbox {
             termination_message: Some(termination),
             termination_message_from_logs: false,
             stop_signal: libc::SIGTERM,
+            volumes: Default::default(),
             post_start: None,
         };
         (self.adjust)(&mut request);

@@ -36,6 +36,9 @@ fn holding() -> (Holding, Receiver<ToHolder>) {
             pod_cgroup: "/t/podu".into(),
             host_network: true,
             hostname: String::new(),
+            host_ipc: false,
+            pid: Default::default(),
+            sysctls: Default::default(),
             trash: "/trash".into(),
         },
     };
@@ -82,6 +85,7 @@ fn state(ids: &[&str]) -> Box<HolderState> {
             })
             .collect(),
         creating: [].into(),
+        volumes: Default::default(),
         log_trouble: None,
         log_flaw: None,
         record_trouble: None,

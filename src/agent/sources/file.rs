@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::api::types::FileStatus;
 use crate::holder::proto::Stamp;
+use crate::pod::objects::Objects;
 use crate::pod::{Diagnostic, ParsedFile, Severity, StaticPod, manifest};
 use read::{Identity, Sight};
 
@@ -29,6 +30,8 @@ const MAX_ENTRIES: usize = 4096;
 pub struct Snapshot {
     /// All pods that are wanted, in the order of their files; each full name and each uid once.
     pub pods: Vec<StaticPod>,
+    /// All ConfigMaps and Secrets, each name once.
+    pub objects: Objects,
     /// Every file that was looked at or is still remembered, in order, with its problems.
     pub files: Vec<FileStatus>,
     /// Why the directory or file could not be read; all last good pods are held then (D-2).
@@ -216,8 +219,9 @@ impl FileSource {
             }
             Sight::Content { bytes, identity } => {
                 known.content = Some(hash(&bytes));
-                let ParsedFile { pods, diagnostics } =
-                    manifest::parse(&file, &bytes, &self.node_name);
+                let ParsedFile {
+                    pods, diagnostics, ..
+                } = manifest::parse(&file, &bytes, &self.node_name);
                 known.identity = identity;
                 known.bad = diagnostics.iter().any(|d| d.severity == Severity::Error);
                 known.diagnostics = diagnostics;
@@ -276,6 +280,7 @@ impl FileSource {
         let missing_since = self.files.values().filter_map(|k| k.missing_since).min();
         Snapshot {
             pods: claims.pods,
+            objects: Objects::default(),
             files,
             again_at_boot_ms: missing_since
                 .filter(|_| !unreadable)

@@ -39,6 +39,7 @@ fn state(messages: &[&str]) -> HolderState {
         },
         containers: messages.iter().map(container).collect(),
         creating: [].into(),
+        volumes: Default::default(),
         log_trouble: None,
         log_flaw: None,
         record_trouble: None,

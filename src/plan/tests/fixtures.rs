@@ -101,6 +101,9 @@ pub(super) fn pod_record(pod: &StaticPod, attempt: u32) -> PodRecord {
             pod_cgroup: "/v/besteffort/podx".into(),
             host_network: false,
             hostname: "web-node".into(),
+            host_ipc: false,
+            pid: Default::default(),
+            sysctls: Default::default(),
             trash: "/trash".into(),
         },
     }

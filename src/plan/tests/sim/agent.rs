@@ -235,7 +235,10 @@ impl FakeAgent {
 
     pub fn wake_at_ms(&self) -> Option<u64> {
         let requests = self.sandboxes.values().filter_map(Holding::next_deadline);
-        let unsettled = self.probes.iter().filter(|(k, p)| !p.tally.is_settled(k.kind));
+        let unsettled = self
+            .probes
+            .iter()
+            .filter(|(k, p)| !p.tally.is_settled(k.kind));
         requests
             .chain(unsettled.map(|(_, probe)| probe.next_ms))
             .chain(self.cleanings.values().copied())

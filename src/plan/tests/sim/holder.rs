@@ -124,6 +124,7 @@ impl FakeHolder {
             },
             containers: self.instances.iter().map(|i| i.record.clone()).collect(),
             creating: self.jobs.iter().map(|j| j.create.name.clone()).collect(),
+            volumes: Default::default(),
             log_trouble: None,
             log_flaw: None,
             record_trouble: None,
@@ -162,7 +163,7 @@ impl FakeHolder {
                 None => Some(refused()),
             },
             Request::Remove { id, .. } => Some(self.remove(&id)),
-            Request::Exec(_) => Some(refused()),
+            Request::WriteVolumes | Request::Exec(_) => Some(refused()),
             Request::Shutdown => Some(self.shut_down()),
         };
         if let Some(reply) = reply {

@@ -342,6 +342,7 @@ impl World {
             termination_message_from_logs: false,
             stop_signal: 15,
             post_start: hook::post_start(spec),
+            volumes: Default::default(),
         }
     }
 }
