@@ -4,6 +4,8 @@
 mod support;
 
 use std::collections::HashMap;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 use support::sandbox::Sandbox;
 use support::wait::can_run;
@@ -33,8 +35,15 @@ fn fields<'a>(lines: impl Iterator<Item = &'a str>) -> HashMap<String, String> {
         .collect()
 }
 
-/// Docker's fourteen without MKNOD.
-const DEFAULT_CAPS: &str = "00000000a00425fb";
+/// Docker's fourteen, with MKNOD where the kernel guards devices (C-40).
+fn default_caps() -> &'static str {
+    if Path::new("/sys/fs/cgroup/devices").is_dir() {
+        "00000000a80425fb"
+    } else {
+        "00000000a00425fb"
+    }
+}
+
 const NO_CAPS: &str = "0000000000000000";
 
 #[test]
@@ -44,7 +53,7 @@ fn root_has_the_default_capabilities_and_the_filter() {
     }
     let status = status("");
     for set in ["CapPrm", "CapEff", "CapBnd"] {
-        assert_eq!(status[set], DEFAULT_CAPS, "{set}");
+        assert_eq!(status[set], default_caps(), "{set}");
     }
     for set in ["CapInh", "CapAmb"] {
         assert_eq!(status[set], NO_CAPS, "{set}");
@@ -102,6 +111,55 @@ fn privileged_has_what_the_agent_has() {
     let status = status("privileged: true");
     assert_eq!(status["CapEff"], own);
     assert_eq!(status["Seccomp"], "0");
+}
+
+/// C-43: the nodes of the host are there, and can be used. /dev/kmsg is one that no other container has.
+#[test]
+fn privileged_has_the_devices_of_the_node() {
+    if !can_run() {
+        return;
+    }
+    let listing =
+        "ls -l /dev/kmsg /dev/null; test -c /dev/kmsg && : < /dev/kmsg && echo opened; ls /dev";
+    let lines = run("privileged: true", listing);
+    let mut own: Vec<String> = std::fs::read_dir("/dev")
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| {
+            let kind = entry.file_type().unwrap();
+            kind.is_char_device() || kind.is_block_device()
+        })
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| name != "console")
+        .collect();
+    own.sort();
+    for name in own {
+        assert!(lines.contains(&name), "{name} of {lines:?}");
+    }
+    if Path::new("/dev/kmsg").exists() {
+        assert!(lines.contains(&"opened".to_owned()), "{lines:?}");
+        let lines = run("", "test -e /dev/kmsg || echo none");
+        assert_eq!(lines, ["none"]);
+    }
+}
+
+/// C-49: with the right to make nodes, the kernel still says which devices can be used.
+#[test]
+fn a_device_node_of_ones_own_making_cannot_be_opened() {
+    if !can_run() {
+        return;
+    }
+    if default_caps() == "00000000a00425fb" {
+        println!("SKIPPED: rules for devices: this machine has no devices cgroup of version 1");
+        return;
+    }
+    // 1:11 is /dev/kmsg, 1:5 /dev/zero.
+    let script = "busybox mknod /tmp/kmsg c 1 11 && echo made; (: < /tmp/kmsg) 2>&1; \
+                  busybox mknod /tmp/zero c 1 5 && : < /tmp/zero && echo zero";
+    let lines = run("", script);
+    assert_eq!(lines.first().map(String::as_str), Some("made"));
+    assert!(lines[1].contains("Operation not permitted"), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("zero"));
 }
 
 #[test]
@@ -205,7 +263,7 @@ fn a_command_in_a_container_is_confined_like_its_process() {
         return;
     }
     for (context, caps, privileges) in [
-        ("", DEFAULT_CAPS, "0"),
+        ("", default_caps(), "0"),
         (
             "runAsUser: 1000, allowPrivilegeEscalation: false",
             NO_CAPS,
@@ -222,7 +280,7 @@ fn a_command_in_a_container_is_confined_like_its_process() {
         assert_eq!(code, 0, "{output}");
         let status = fields(output.lines());
         assert_eq!(status["CapEff"], caps, "{context}");
-        assert_eq!(status["CapBnd"], DEFAULT_CAPS, "{context}");
+        assert_eq!(status["CapBnd"], default_caps(), "{context}");
         assert_eq!(status["Seccomp"], "2", "{context}");
         assert_eq!(status["NoNewPrivs"], privileges, "{context}");
     }

@@ -30,6 +30,10 @@ pub fn facts(node_name: &str) -> NodeFacts {
         name: node_name.to_owned(),
         host_ips: addresses(),
         unified_cgroups: is_unified(&mountinfo),
+        device_rules_enforced: v1_controllers(&mountinfo)
+            .iter()
+            .any(|mount| mount.split(',').any(|name| name == "devices")),
+        thermal_throttle: thermal_throttle(Path::new("/sys/devices/system/cpu")),
         v1_controllers: v1_controllers(&mountinfo),
         can_lower_oom_score: has(CapabilitySet::SYS_RESOURCE),
         withheld_capabilities: CapabilitySet::all()
@@ -107,6 +111,18 @@ fn v1_controllers(mountinfo: &str) -> Vec<String> {
         .filter_map(|(point, _)| point.strip_prefix("/sys/fs/cgroup/"))
         .map(ToOwned::to_owned)
         .collect()
+}
+
+/// C-46.
+fn thermal_throttle(cpus: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(cpus).into_iter().flatten().flatten();
+    let dirs = entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"cpu"))
+        .map(|entry| entry.path().join("thermal_throttle"))
+        .filter(|dir| dir.is_dir());
+    let mut dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
+    dirs.sort_unstable();
+    dirs
 }
 
 fn memory_bytes(meminfo: &str) -> u64 {

@@ -18,6 +18,7 @@
 pub mod cgroup;
 pub mod client;
 mod connection;
+mod devices;
 mod ending;
 mod executor;
 mod hooks;

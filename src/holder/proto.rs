@@ -129,7 +129,7 @@ pub struct Rootfs {
     pub gid: u32,
 }
 
-/// What the executor applies last, right before execve (libcontainer.md section 5).
+/// What is beyond libcontainer: our own executor applies it last, right before execve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// Seccomp profile.
@@ -139,6 +139,19 @@ pub struct Confinement {
     pub capabilities: Vec<String>,
     /// C-44.
     pub no_new_privileges: bool,
+    /// C-43, C-49.
+    #[serde(default)]
+    pub devices: Devices,
+}
+
+/// Which device nodes there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Devices {
+    /// Those of every container, and what the specification lists.
+    #[default]
+    Usual,
+    /// All that the node has when the container starts, too.
+    AllOfNode,
 }
 
 /// Which filter.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
 use libcontainer::oci_spec::OciSpecError;
-use libcontainer::oci_spec::runtime::{Process, Spec};
+use libcontainer::oci_spec::runtime::{LinuxDevice, Process, Spec};
 use libcontainer::syscall::syscall::SyscallType;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -21,8 +21,9 @@ use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
 
 use super::cgroup::{CgroupError, Cgroups};
+use super::devices;
 use super::executor::ExactExecutor;
-use super::proto::{Confinement, CreateContainer};
+use super::proto::{Confinement, CreateContainer, Devices};
 use super::report::{Line, Report};
 use super::rootfs::{self, RootfsError};
 use crate::config::HolderPaths;
@@ -106,7 +107,7 @@ fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerErr
     let bundle = place.paths.bundle(&request.id);
     let root = bundle.join("rootfs");
     rootfs::mount(&request.rootfs, &root)?;
-    let spec = adapt_spec(&bundle.join("config.json"), place.cgroup)?;
+    let spec = adapt_spec(&bundle.join("config.json"), place.cgroup, request)?;
     rootfs::make_mount_points(&root, spec.mounts().as_deref().unwrap_or_default())?;
     Ok(())
 }
@@ -328,10 +329,19 @@ fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
 }
 
 /// The parts of config.json that only the holder knows.
-fn adapt_spec(file: &Path, cgroup: &str) -> Result<Spec, WorkerError> {
+fn adapt_spec(file: &Path, cgroup: &str, request: &CreateContainer) -> Result<Spec, WorkerError> {
     let mut spec = load(file)?;
+    let nodes = match request.confinement.devices {
+        Devices::Usual => Vec::new(),
+        Devices::AllOfNode => devices::of_node(spec.mounts().as_deref().unwrap_or_default()),
+    };
     if let Some(linux) = spec.linux_mut() {
         linux.set_cgroups_path(Some(cgroup.into()));
+        let known = linux.devices().clone().unwrap_or_default();
+        let is_new = |node: &LinuxDevice| known.iter().all(|known| known.path() != node.path());
+        let nodes = nodes.into_iter().filter(is_new);
+        let all: Vec<LinuxDevice> = nodes.chain(known.iter().cloned()).collect();
+        linux.set_devices(Some(all));
     }
     if let Some(process) = spec.process_mut() {
         process.set_terminal(Some(false));

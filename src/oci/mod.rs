@@ -29,6 +29,7 @@ pub mod security;
 pub mod user;
 
 pub use process::stop_signal;
+use security::Rights;
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,10 @@ pub struct NodeFacts {
     pub unified_cgroups: bool,
     /// Names of the v1 controllers' directories in /sys/fs/cgroup (`cpu`, `memory`, …). Empty on unified nodes.
     pub v1_controllers: Vec<String>,
+    /// The kernel enforces which devices a container may use; without it there is no CAP_MKNOD (C-40).
+    pub device_rules_enforced: bool,
+    /// C-46: the directories /sys/devices/system/cpu/cpu*/thermal_throttle that exist.
+    pub thermal_throttle: Vec<String>,
     /// /proc/self/oom_score_adj can be lowered (CAP_SYS_RESOURCE).
     pub can_lower_oom_score: bool,
     /// Capabilities (`CAP_SYS_RESOURCE`) that the agent's own bounding set lacks, so that no container can have them.
@@ -160,8 +165,8 @@ pub enum ConfigError {
     )]
     ImageUserNotNumeric(String),
     /// C-41.
-    #[error("unknown capability {0:?} in securityContext.capabilities")]
-    UnknownCapability(String),
+    #[error("securityContext.capabilities: {0}")]
+    Capability(String),
     /// C-51.
     #[error("seccompProfile type {0:?} is not supported; use RuntimeDefault or Unconfined")]
     SeccompType(String),
@@ -175,10 +180,10 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
 
     let mut linux = Linux::default();
     linux
-        .set_namespaces(Some(namespaces(input.node)))
+        .set_namespaces(Some(namespaces(input.node, &rights)))
         .set_cgroups_path(Some(input.cgroup_path.to_path_buf()))
         .set_resources(Some(security::device_rules(&rights)))
-        .set_masked_paths(Some(security::masked_paths(&rights)))
+        .set_masked_paths(Some(security::masked_paths(&rights, input.node)))
         .set_readonly_paths(Some(security::readonly_paths(&rights)));
 
     let mut root = Root::default();
@@ -201,9 +206,10 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
 }
 
 /// P-182: an own pid namespace. A private cgroup namespace only on unified nodes: on v1 the controllers are bind mounts.
-fn namespaces(node: &NodeFacts) -> Vec<LinuxNamespace> {
+/// A privileged container has the host's (C-43).
+fn namespaces(node: &NodeFacts, rights: &Rights) -> Vec<LinuxNamespace> {
     let mut types = vec![LinuxNamespaceType::Mount, LinuxNamespaceType::Pid];
-    if node.unified_cgroups {
+    if node.unified_cgroups && !rights.privileged {
         types.push(LinuxNamespaceType::Cgroup);
     }
     types

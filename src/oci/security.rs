@@ -1,8 +1,8 @@
 //! What a container may do: capabilities, privileges, masked paths, device rules, which seccomp filter.
 //!
-//! CAP_MKNOD, in every other runtime's default list, is given to privileged containers only: libcontainer does not
-//! enforce device rules on cgroup v2 (it would need a C library), and what keeps a container from the host's disks is
-//! then that it cannot make their device nodes. The nodes a container needs are made for it.
+//! CAP_MKNOD is in the default list only where the kernel enforces device rules ([`NodeFacts::device_rules_enforced`]).
+//! Elsewhere, what keeps a container from the host's disks is that it cannot make their device nodes, so only privileged
+//! containers have it. The nodes a container needs are made for it.
 
 use k8s_openapi::api::core::v1::{Capabilities as Wanted, SeccompProfile};
 use oci_spec::runtime::{
@@ -10,73 +10,29 @@ use oci_spec::runtime::{
     LinuxDeviceCgroupBuilder, LinuxDeviceType, LinuxResources, LinuxResourcesBuilder,
 };
 
-use super::{ConfigError, ContainerInput};
-use crate::holder::proto::{Confinement, Seccomp};
+use super::{ConfigError, ContainerInput, NodeFacts};
+use crate::holder::proto::{Confinement, Devices, Seccomp};
+use crate::pod::capability;
 
-/// C-40 without MKNOD.
-const DEFAULT: [Capability; 13] = [
+/// C-40.
+const DEFAULT: [Capability; 14] = [
     Capability::Chown,
     Capability::DacOverride,
     Capability::Fsetid,
     Capability::Fowner,
-    Capability::NetRaw,
-    Capability::Setgid,
-    Capability::Setuid,
-    Capability::Setfcap,
-    Capability::Setpcap,
-    Capability::NetBindService,
-    Capability::SysChroot,
-    Capability::Kill,
-    Capability::AuditWrite,
-];
-
-/// All that the oldest kernel we run on (5.12) knows; newer ones have added none.
-const ALL: [Capability; 41] = [
-    Capability::AuditControl,
-    Capability::AuditRead,
-    Capability::AuditWrite,
-    Capability::BlockSuspend,
-    Capability::Bpf,
-    Capability::CheckpointRestore,
-    Capability::Chown,
-    Capability::DacOverride,
-    Capability::DacReadSearch,
-    Capability::Fowner,
-    Capability::Fsetid,
-    Capability::IpcLock,
-    Capability::IpcOwner,
-    Capability::Kill,
-    Capability::Lease,
-    Capability::LinuxImmutable,
-    Capability::MacAdmin,
-    Capability::MacOverride,
     Capability::Mknod,
-    Capability::NetAdmin,
-    Capability::NetBindService,
-    Capability::NetBroadcast,
     Capability::NetRaw,
-    Capability::Perfmon,
-    Capability::Setfcap,
     Capability::Setgid,
-    Capability::Setpcap,
     Capability::Setuid,
-    Capability::SysAdmin,
-    Capability::SysBoot,
+    Capability::Setfcap,
+    Capability::Setpcap,
+    Capability::NetBindService,
     Capability::SysChroot,
-    Capability::SysModule,
-    Capability::SysNice,
-    Capability::SysPacct,
-    Capability::SysPtrace,
-    Capability::SysRawio,
-    Capability::SysResource,
-    Capability::SysTime,
-    Capability::SysTtyConfig,
-    Capability::Syslog,
-    Capability::WakeAlarm,
+    Capability::Kill,
+    Capability::AuditWrite,
 ];
 
-/// C-46. `/sys/devices/system/cpu/cpu*/thermal_throttle` is missing: the pattern needs the node's file system, and /sys
-/// is read-only anyway. libcontainer skips what does not exist.
+/// C-46, with [`NodeFacts::thermal_throttle`]. libcontainer skips what does not exist.
 const MASKED: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -104,7 +60,7 @@ const READ_ONLY: [&str; 5] = [
 /// The outcome of everything in securityContext that is not about users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
-    /// C-43, as far as it goes without host devices.
+    /// C-43.
     pub privileged: bool,
     /// C-45.
     pub read_only_root: bool,
@@ -127,9 +83,11 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
     let withheld = |cap: &Capability| input.node.withheld_capabilities.contains(&name(*cap));
 
     let mut capabilities = if privileged {
-        ALL.to_vec()
+        all_capabilities()
     } else {
-        capabilities(own.and_then(|own| own.capabilities.as_ref()))?
+        let mut set = capabilities(own.and_then(|own| own.capabilities.as_ref()))?;
+        set.retain(|cap| *cap != Capability::Mknod || input.node.device_rules_enforced);
+        set
     };
     capabilities.retain(|cap| !withheld(cap));
 
@@ -145,6 +103,11 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
             seccomp,
             capabilities: capabilities.into_iter().map(name).collect(),
             no_new_privileges,
+            devices: if privileged {
+                Devices::AllOfNode
+            } else {
+                Devices::Usual
+            },
         },
         spec_capabilities,
     })
@@ -166,11 +129,11 @@ fn capabilities(wanted: Option<&Wanted>) -> Result<Vec<Capability>, ConfigError>
 
     let mut set: Vec<Capability> = match (add.contains(&Change::All), drop.contains(&Change::All)) {
         (_, true) => Vec::new(),
-        (true, false) => ALL.to_vec(),
+        (true, false) => all_capabilities(),
         (false, false) => DEFAULT.to_vec(),
     };
     set.extend(add.iter().filter_map(Change::one));
-    set.retain(|cap| *cap != Capability::Mknod && !drop.contains(&Change::One(*cap)));
+    set.retain(|cap| !drop.contains(&Change::One(*cap)));
     set.sort_by_key(|cap| name(*cap));
     set.dedup();
     Ok(set)
@@ -200,7 +163,12 @@ fn change(written: &str) -> Result<Change, ConfigError> {
     let known = upper.strip_prefix("CAP_").unwrap_or(&upper).parse();
     known
         .map(Change::One)
-        .map_err(|_| ConfigError::UnknownCapability(written.to_owned()))
+        .map_err(|_| ConfigError::Capability(capability::unknown(written)))
+}
+
+fn all_capabilities() -> Vec<Capability> {
+    let names = capability::NAMES.iter();
+    names.filter_map(|name| name.parse().ok()).collect()
 }
 
 /// `CAP_CHOWN`.
@@ -240,8 +208,12 @@ pub fn spec_capabilities(rights: &Rights) -> LinuxCapabilities {
 }
 
 /// C-43, C-46.
-pub fn masked_paths(rights: &Rights) -> Vec<String> {
-    unless_privileged(rights, &MASKED)
+pub fn masked_paths(rights: &Rights, node: &NodeFacts) -> Vec<String> {
+    let mut paths = unless_privileged(rights, &MASKED);
+    if !rights.privileged {
+        paths.extend_from_slice(&node.thermal_throttle);
+    }
+    paths
 }
 
 /// C-43, C-47.
@@ -274,5 +246,5 @@ mod tests;
 /// For tests of what capabilities unlock.
 #[cfg(test)]
 pub fn all_capability_names() -> Vec<String> {
-    ALL.into_iter().map(name).collect()
+    all_capabilities().into_iter().map(name).collect()
 }

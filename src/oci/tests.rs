@@ -1,11 +1,11 @@
 use std::path::{Path, PathBuf};
 
 use oci_spec::image::ImageConfiguration;
-use oci_spec::runtime::{Capability, LinuxNamespaceType};
+use oci_spec::runtime::{Capability, LinuxNamespace, LinuxNamespaceType};
 use serde_json::{Value, json};
 
 use super::{ConfigError, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces, launch};
-use crate::holder::proto::Seccomp;
+use crate::holder::proto::{Devices, Seccomp};
 use crate::pod::objects::Objects;
 use crate::pod::{Origin, PodUid, StaticPod};
 
@@ -172,6 +172,7 @@ fn no_namespace_of_the_pod_is_listed() {
     }
 }
 
+/// C-43.
 #[test]
 fn a_privileged_container_has_no_bars() {
     let fixture = Fixture::new(
@@ -186,6 +187,11 @@ fn a_privileged_container_has_no_bars() {
     assert_eq!(launch.confinement.capabilities.len(), 41);
     let resources = linux.resources().as_ref().unwrap();
     assert!(resources.devices().as_ref().unwrap()[0].allow());
+    assert_eq!(launch.confinement.devices, Devices::AllOfNode);
+    // On a unified node; the host's cgroup namespace is the one that is not listed.
+    let namespaces = linux.namespaces().as_ref().unwrap().iter();
+    let mut types = namespaces.map(LinuxNamespace::typ);
+    assert!(types.all(|typ| typ != LinuxNamespaceType::Cgroup));
     let sys = launch.spec.mounts().as_ref().unwrap().iter();
     let mut sys = sys.filter(|mount| mount.destination().starts_with("/sys"));
     assert!(sys.all(|mount| mount.options().as_ref().unwrap().contains(&"rw".to_owned())));

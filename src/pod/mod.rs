@@ -3,6 +3,7 @@
 use std::fmt;
 
 pub mod backoff;
+pub mod capability;
 mod decode;
 mod defaults;
 pub mod duration;

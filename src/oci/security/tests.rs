@@ -1,7 +1,7 @@
 use oci_spec::runtime::{Capabilities, Capability};
 use serde_json::{Value, json};
 
-use super::{ALL, DEFAULT};
+use super::{DEFAULT, all_capabilities};
 use crate::holder::proto::{Confinement, Seccomp};
 use crate::oci::tests::Fixture;
 use crate::oci::{ConfigError, Launch};
@@ -40,12 +40,17 @@ fn bounding(launch: &Launch) -> Capabilities {
     sets.bounding().clone().unwrap()
 }
 
+/// C-40.
 #[test]
-fn the_default_is_everybody_elses_without_mknod() {
-    let default = capabilities(json!([]), json!([]));
-    assert_eq!(default.len(), DEFAULT.len());
-    assert!(!default.contains(&"MKNOD".to_owned()));
-    assert!(default.contains(&"NET_RAW".to_owned()));
+fn the_default_is_everybody_elses_with_mknod_where_devices_are_guarded() {
+    for guarded in [true, false] {
+        let mut fixture = fixture(json!({}), json!({}));
+        fixture.node.device_rules_enforced = guarded;
+        let default = fixture.launch().unwrap().confinement.capabilities;
+        assert_eq!(default.len(), if guarded { 14 } else { 13 });
+        assert_eq!(default.contains(&"CAP_MKNOD".to_owned()), guarded);
+        assert!(default.contains(&"CAP_NET_RAW".to_owned()));
+    }
 }
 
 /// C-41.
@@ -76,29 +81,57 @@ fn add_and_drop() {
     );
     assert_eq!(
         capabilities(json!([]), json!(["NET_RAW"])).len(),
-        DEFAULT.len() - 1
+        DEFAULT.len() - 2,
+        "neither NET_RAW nor MKNOD"
     );
     let nearly_all = capabilities(json!(["ALL"]), json!(["SYS_MODULE"]));
     assert_eq!(
         nearly_all.len(),
-        ALL.len() - 2,
+        all_capabilities().len() - 2,
         "neither SYS_MODULE nor MKNOD"
     );
 }
 
 #[test]
-fn mknod_cannot_be_added() {
-    assert_eq!(
-        capabilities(json!(["MKNOD"]), json!(["ALL"])),
-        [] as [&str; 0]
-    );
+fn mknod_cannot_be_added_where_devices_are_not_guarded() {
+    let context = json!({"capabilities": {"add": ["MKNOD"], "drop": ["ALL"]}});
+    for guarded in [true, false] {
+        let mut fixture = fixture(json!({}), context.clone());
+        fixture.node.device_rules_enforced = guarded;
+        let capabilities = fixture.launch().unwrap().confinement.capabilities;
+        let expected: &[&str] = if guarded { &["CAP_MKNOD"] } else { &[] };
+        assert_eq!(capabilities, expected);
+    }
+}
+
+/// C-46: the pattern of kubelet's list needs to know the node.
+#[test]
+fn what_throttles_processors_is_masked_too() {
+    for (privileged, masked) in [(false, 13), (true, 0)] {
+        let mut fixture = fixture(json!({}), json!({"privileged": privileged}));
+        let directory = "/sys/devices/system/cpu/cpu0/thermal_throttle".to_owned();
+        fixture.node.thermal_throttle = vec![directory.clone()];
+        let launch = fixture.launch().unwrap();
+        let linux = launch.spec.linux().as_ref().unwrap();
+        let paths = linux.masked_paths().as_ref().unwrap();
+        assert_eq!(paths.len(), masked);
+        assert_eq!(paths.contains(&directory), !privileged);
+    }
 }
 
 #[test]
 fn unknown_capabilities_are_errors() {
-    for list in ["add", "drop"] {
-        let error = launch(json!({"capabilities": {list: ["NET_RAW", "FLY"]}})).unwrap_err();
-        assert_eq!(error, ConfigError::UnknownCapability("FLY".into()));
+    for (name, message) in [
+        ("FLY", "\"FLY\" is no capability"),
+        (
+            "CAP_NET_ADMN",
+            "\"CAP_NET_ADMN\" is no capability (did you mean NET_ADMIN?)",
+        ),
+    ] {
+        for list in ["add", "drop"] {
+            let error = launch(json!({"capabilities": {list: ["NET_RAW", name]}})).unwrap_err();
+            assert_eq!(error, ConfigError::Capability(message.into()));
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Security contexts (S-124, S-125, S-129).
 
-use k8s_openapi::api::core::v1::{PodSpec, SeccompProfile, SecurityContext};
+use k8s_openapi::api::core::v1::{Capabilities, PodSpec, SeccompProfile, SecurityContext};
 
 use super::one_of;
+use crate::pod::capability;
 use crate::pod::report::Scope;
 
 /// The pod's own.
@@ -49,6 +50,7 @@ pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>)
         &format!("{path}.seccompProfile"),
         scope,
     );
+    capabilities(context.capabilities.as_ref(), path, scope);
     if context.allow_privilege_escalation != Some(false) {
         return;
     }
@@ -62,6 +64,22 @@ pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>)
         .flat_map(|c| c.add.iter().flatten());
     if added.into_iter().any(|name| name == "CAP_SYS_ADMIN") {
         scope.error(&at, "cannot be false with CAP_SYS_ADMIN added");
+    }
+}
+
+/// C-41. kubelet lets them pass, and the container then never starts.
+fn capabilities(capabilities: Option<&Capabilities>, path: &str, scope: Scope<'_>) {
+    let Some(Capabilities { add, drop }) = capabilities else {
+        return;
+    };
+    for (field, names) in [("add", add), ("drop", drop)] {
+        for (index, name) in names.iter().flatten().enumerate() {
+            if !capability::is_known(name) {
+                let path = format!("{path}.capabilities.{field}[{index}]");
+                let message = format!("{}, so it cannot work", capability::unknown(name));
+                scope.warn(&path, &message);
+            }
+        }
     }
 }
 

@@ -331,6 +331,7 @@ impl World {
                 seccomp: Seccomp::Unconfined,
                 capabilities: Vec::new(),
                 no_new_privileges: false,
+                devices: Default::default(),
             },
             log: LogSpec {
                 file: "/log".into(),
