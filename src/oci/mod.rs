@@ -1,6 +1,6 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
 //!
-//! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`security`]
+//! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`] (what it keeps), [`security`]
 //! and [`seccomp`] (what it may do), [`resources`] (quantities and out-of-memory order).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
@@ -27,6 +27,7 @@ pub mod resources;
 pub mod seccomp;
 pub mod security;
 pub mod user;
+pub mod volumes;
 
 pub use process::stop_signal;
 use security::Rights;
@@ -99,6 +100,16 @@ pub struct ContainerInput<'a> {
     pub places: &'a VolumePlaces,
 }
 
+impl<'a> ContainerInput<'a> {
+    fn facts(&self) -> volumes::Facts<'a> {
+        volumes::Facts {
+            pod: self.pod,
+            node: self.node,
+            objects: self.objects,
+        }
+    }
+}
+
 /// Where the volumes of a container are, or will be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumePlaces {
@@ -131,6 +142,14 @@ pub enum ConfigError {
         "no command specified: the image has no entrypoint or cmd and the container has no command"
     )]
     NoCommand,
+    /// A volume that cannot be resolved.
+    #[error("volume {volume:?}: {problem}")]
+    Volume {
+        /// `volumes[].name`.
+        volume: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// C-17 and references that do not reach this room.
     #[error("environment variable {name}: {problem}")]
     Env {
@@ -177,6 +196,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let identity = user::resolve(&input)?;
     let rights = security::rights(&input)?;
     let process = process::process(&input, &identity, &rights)?;
+    let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
 
     let mut linux = Linux::default();
     linux
@@ -184,7 +204,8 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
         .set_cgroups_path(Some(input.cgroup_path.to_path_buf()))
         .set_resources(Some(security::device_rules(&rights)))
         .set_masked_paths(Some(security::masked_paths(&rights, input.node)))
-        .set_readonly_paths(Some(security::readonly_paths(&rights)));
+        .set_readonly_paths(Some(security::readonly_paths(&rights)))
+        .set_rootfs_propagation(volumes.root_propagation());
 
     let mut root = Root::default();
     root.set_path("rootfs".into())
@@ -193,15 +214,15 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let mut spec = Spec::default();
     spec.set_root(Some(root))
         .set_process(Some(process))
-        .set_mounts(Some(mounts::mounts(&input, &rights)))
+        .set_mounts(Some(mounts::mounts(&input, &rights, &volumes.mounts)))
         .set_linux(Some(linux))
         .set_hostname(None)
         .set_annotations(Some(annotations(&input)));
     Ok(Launch {
         spec,
         confinement: rights.confinement,
-        volumes: VolumeOrder::default(),
-        payload: Payload::default(),
+        volumes: volumes.order,
+        payload: volumes.payload,
     })
 }
 

@@ -1,6 +1,6 @@
-//! What a container sees beside its root: the fixed mounts (C-65…C-68). Volumes come later, after these.
+//! What a container sees beside its root: the fixed mounts (C-65…C-67), and over them the volumes (C-68).
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use oci_spec::runtime::{Mount, MountBuilder};
 
@@ -10,8 +10,38 @@ use super::{ContainerInput, ManagedFiles};
 /// On v1: what programs read to learn their limits. The rest of the hierarchies is nobody's business.
 const VISIBLE_V1_CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
-/// All mounts, parents first.
-pub fn mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
+/// All mounts, parents first: those of the kernel, then by the length of their paths what the pod brings along, of which
+/// `volumes` win over our own files.
+pub fn mounts(input: &ContainerInput<'_>, rights: &Rights, volumes: &[Mount]) -> Vec<Mount> {
+    let targets: Vec<&PathBuf> = volumes.iter().map(Mount::destination).collect();
+    let mut mounts = kernel_mounts(input, rights);
+    // What is covered whole cannot be mounted below either.
+    mounts.retain(|mount| !targets.iter().any(|at| mount.destination().starts_with(at)));
+    let mut ours = own_mounts(input, rights);
+    ours.retain(|mount| !targets.iter().any(|at| clean(mount.destination()) == **at));
+    ours.extend_from_slice(volumes);
+    ours.sort_by_key(|mount| mount.destination().components().count());
+    mounts.extend(ours);
+    mounts
+}
+
+/// V-56: below the root, whatever is written.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut target = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => target.push(name),
+            Component::ParentDir => {
+                target.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    target
+}
+
+/// C-65.
+fn kernel_mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
     let access = if rights.privileged { "rw" } else { "ro" };
     let mut mounts = vec![
         kernel("/proc", "proc", &["nosuid", "noexec", "nodev"]),
@@ -37,11 +67,16 @@ pub fn mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
         kernel("/sys", "sysfs", &["nosuid", "noexec", "nodev", access]),
     ];
     mounts.extend(cgroup_mounts(input, access));
-    mounts.push(bind(
+    mounts
+}
+
+/// C-66, C-67, P-170.
+fn own_mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
+    let mut mounts = vec![bind(
         "/dev/shm",
         &input.files.shm,
         &["rbind", "nosuid", "nodev", "noexec", "rw"],
-    ));
+    )];
     mounts.extend(managed_files(input.files, rights));
     if let Some(file) = &input.files.termination_message {
         let path = input.container.termination_message_path.as_deref();
@@ -110,7 +145,7 @@ fn kernel(target: &str, kind: &str, options: &[&str]) -> Mount {
 }
 
 /// A bind mount. Propagation options are left out: libcontainer 0.7 ignores them (youki #3604).
-fn bind(target: impl Into<PathBuf>, source: &Path, options: &[&str]) -> Mount {
+pub(super) fn bind(target: impl Into<PathBuf>, source: &Path, options: &[&str]) -> Mount {
     mount(target.into(), "bind", source.into(), options)
 }
 

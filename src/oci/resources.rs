@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::ContainerInput;
+use super::{ContainerInput, NodeFacts};
 use crate::plan::{QosClass, qos_class};
 use crate::pod::quantity;
 
@@ -26,6 +26,15 @@ pub fn field_value(
     selector: &ResourceFieldSelector,
 ) -> Result<Option<String>, String> {
     let container = selected_container(input, selector.container_name.as_deref())?;
+    quantity(input.node, container, selector)
+}
+
+/// The same of a container that is known.
+pub(super) fn quantity(
+    node: &NodeFacts,
+    container: &Container,
+    selector: &ResourceFieldSelector,
+) -> Result<Option<String>, String> {
     let (kind, resource) = match selector.resource.split_once('.') {
         Some(("limits", resource)) => (Kind::Limit, resource),
         Some(("requests", resource)) => (Kind::Request, resource),
@@ -33,7 +42,7 @@ pub fn field_value(
     };
     let amount = match (kind, amount(container, kind, resource)) {
         (_, Some(amount)) => Some(amount),
-        (Kind::Limit, None) => node_amount(input, resource),
+        (Kind::Limit, None) => node_amount(node, resource),
         (Kind::Request, None) => Some(0),
     };
     let divisor = selector
@@ -77,10 +86,10 @@ fn amount(container: &Container, kind: Kind, resource: &str) -> Option<i128> {
 }
 
 /// C-19. Nothing is reserved for the system yet, so what can be allocated is all there is.
-fn node_amount(input: &ContainerInput<'_>, resource: &str) -> Option<i128> {
+fn node_amount(node: &NodeFacts, resource: &str) -> Option<i128> {
     let units = match resource {
-        "cpu" => i128::from(input.node.cpus),
-        "memory" => i128::from(input.node.memory_bytes),
+        "cpu" => i128::from(node.cpus),
+        "memory" => i128::from(node.memory_bytes),
         _ if resource.starts_with("hugepages-") => return Some(0),
         _ => return None,
     };

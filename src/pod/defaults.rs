@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{
 
 use super::image_ref::ImageRef;
 
+mod volumes;
+
 /// Fills in what a manifest leaves out.
 pub(super) fn apply(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
@@ -15,6 +17,9 @@ pub(super) fn apply(pod: &mut Pod) {
     spec.termination_grace_period_seconds.get_or_insert(30);
     spec.security_context.get_or_insert_default();
     spec.enable_service_links.get_or_insert(true);
+    for volume in spec.volumes.iter_mut().flatten() {
+        volumes::volume(volume);
+    }
     containers(spec);
 }
 

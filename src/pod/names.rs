@@ -64,6 +64,20 @@ pub(super) fn is_header_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+/// S-116, V-53: relative, without `..`.
+pub(crate) fn is_descending_path(text: &str) -> bool {
+    !text.starts_with('/') && text.split('/').all(|part| part != "..")
+}
+
+/// V-33: a file's place in a volume of files, whose own names begin with `..`.
+pub(crate) fn is_file_path(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with("..")
+        && is_descending_path(text)
+        && !text.ends_with('/')
+        && text.split('/').any(|part| !matches!(part, "" | "."))
+}
+
 fn is_lower(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }
@@ -76,7 +90,7 @@ mod tests {
     fn knows_good_names_from_bad() {
         let long = "a".repeat(64);
         type Rule = fn(&str) -> bool;
-        let rules: [(Rule, &[&str], &[&str]); 7] = [
+        let rules: [(Rule, &[&str], &[&str]); 9] = [
             (
                 is_dns_label,
                 &["a", "a-1", "0"],
@@ -111,6 +125,16 @@ mod tests {
                 is_header_name,
                 &["Host", "x-1"],
                 &["", "a b", "a_b", "a:", "ü", "a\n"],
+            ),
+            (
+                is_descending_path,
+                &["", "a", "a/b", "..a", "a..", "a/...", "./a"],
+                &["/", "/a", "..", "../a", "a/..", "a/../b"],
+            ),
+            (
+                is_file_path,
+                &["a", "a/b", "a/..b", "a..", "./a"],
+                &["", ".", "./", "/a", "a/", "..", "..a", "..data/x", "a/../b"],
             ),
         ];
         for (index, (rule, good, bad)) in rules.into_iter().enumerate() {

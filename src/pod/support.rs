@@ -20,7 +20,6 @@ use When::{False, NoneOf, Set};
 /// As in the other tables, `spec.containers[]` stands for init containers too.
 const NOT_YET: &[(&str, When)] = &[
     ("spec.ephemeralContainers", Set),
-    ("spec.volumes", Set),
     ("spec.hostPID", Set),
     ("spec.hostIPC", Set),
     ("spec.shareProcessNamespace", Set),
@@ -33,9 +32,28 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.securityContext.seLinuxOptions", Set),
     ("spec.securityContext.sysctls", Set),
     ("spec.securityContext.seccompProfile.type", NoneOf(SECCOMP)),
-    ("spec.containers[].volumeMounts", Set),
-    ("spec.containers[].volumeDevices", Set),
+    ("spec.containers[].volumeMounts[].bindMountOptions", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
+    ("spec.volumes[].emptyDir.mode", Set),
+    ("spec.volumes[].configMap.defaultUser", Set),
+    ("spec.volumes[].configMap.items[].user", Set),
+    ("spec.volumes[].secret.defaultUser", Set),
+    ("spec.volumes[].secret.items[].user", Set),
+    ("spec.volumes[].downwardAPI.defaultUser", Set),
+    ("spec.volumes[].downwardAPI.items[].user", Set),
+    ("spec.volumes[].projected.defaultUser", Set),
+    (
+        "spec.volumes[].projected.sources[].configMap.items[].user",
+        Set,
+    ),
+    (
+        "spec.volumes[].projected.sources[].secret.items[].user",
+        Set,
+    ),
+    (
+        "spec.volumes[].projected.sources[].downwardAPI.items[].user",
+        Set,
+    ),
     (
         "spec.containers[].livenessProbe.httpGet.protocol",
         NoneOf(HTTP_1),
@@ -97,7 +115,6 @@ const NO_EFFECT: &[(&str, When)] = &[
     ),
     ("spec.readinessGates", Set),
     ("spec.automountServiceAccountToken", Set),
-    ("spec.securityContext.fsGroupChangePolicy", Set),
     ("spec.securityContext.seLinuxChangePolicy", Set),
     ("spec.securityContext.windowsOptions", Set),
     ("spec.containers[].resizePolicy", Set),
@@ -162,37 +179,55 @@ const REFERENCES: &[(&str, &str)] = &[
         "spec.containers[].env[].valueFrom.configMapKeyRef",
         "configmaps",
     ),
-    ("spec.volumes[].configMap", "configmaps"),
-    ("spec.volumes[].secret", "secrets"),
-    ("spec.volumes[].csi", "csidrivers"),
-    ("spec.volumes[].glusterfs", "endpoints"),
+];
+
+/// What only an API server could give, or a driver of the node's: refused, with what to write instead.
+const STORAGE: &[(&str, &str)] = &[
+    ("spec.containers[].volumeDevices", RAW_DEVICE),
+    ("spec.volumes[].persistentVolumeClaim", CLAIM),
+    ("spec.volumes[].ephemeral", CLAIM),
+    ("spec.volumes[].csi", CLAIM),
+    ("spec.volumes[].nfs", REMOTE),
+    ("spec.volumes[].iscsi", REMOTE),
+    ("spec.volumes[].fc", REMOTE),
+    ("spec.volumes[].rbd", REMOTE),
+    ("spec.volumes[].cephfs", REMOTE),
+    ("spec.volumes[].glusterfs", REMOTE),
+    ("spec.volumes[].flexVolume", REMOTE),
+    ("spec.volumes[].flocker", REMOTE),
+    ("spec.volumes[].quobyte", REMOTE),
+    ("spec.volumes[].storageos", REMOTE),
+    ("spec.volumes[].scaleIO", REMOTE),
+    ("spec.volumes[].portworxVolume", REMOTE),
+    ("spec.volumes[].cinder", REMOTE),
+    ("spec.volumes[].azureDisk", REMOTE),
+    ("spec.volumes[].azureFile", REMOTE),
+    ("spec.volumes[].awsElasticBlockStore", REMOTE),
+    ("spec.volumes[].gcePersistentDisk", REMOTE),
+    ("spec.volumes[].photonPersistentDisk", REMOTE),
+    ("spec.volumes[].vsphereVolume", REMOTE),
     (
-        "spec.volumes[].persistentVolumeClaim",
-        "persistentvolumeclaims",
+        "spec.volumes[].gitRepo",
+        "not supported; let an init container clone it into an emptyDir",
     ),
-    ("spec.volumes[].ephemeral", "persistentvolumeclaims"),
-    ("spec.volumes[].azureFile", "secrets"),
-    ("spec.volumes[].cephfs.secretRef", "secrets"),
-    ("spec.volumes[].flexVolume.secretRef", "secrets"),
-    ("spec.volumes[].iscsi.secretRef", "secrets"),
-    ("spec.volumes[].rbd.secretRef", "secrets"),
-    ("spec.volumes[].scaleIO.secretRef", "secrets"),
-    ("spec.volumes[].storageos.secretRef", "secrets"),
-    ("spec.volumes[].projected.sources[].configMap", "configmaps"),
-    ("spec.volumes[].projected.sources[].secret", "secrets"),
     (
         "spec.volumes[].projected.sources[].serviceAccountToken",
-        "serviceaccounts",
+        "static pods may not reference serviceaccounts; leave the token out, there is no API server that would take it",
     ),
     (
         "spec.volumes[].projected.sources[].clusterTrustBundle",
-        "clustertrustbundles",
+        "static pods may not reference clustertrustbundles; put the certificates into a ConfigMap",
     ),
     (
         "spec.volumes[].projected.sources[].podCertificate",
-        "podcertificaterequests",
+        "static pods may not reference podcertificaterequests; put certificate and key into a Secret",
     ),
 ];
+
+const RAW_DEVICE: &str =
+    "not supported; mount a hostPath of type BlockDevice, which lets the container use the device";
+const CLAIM: &str = "static pods may not reference persistentvolumeclaims or drivers; write hostPath for data that stays on this node, or emptyDir for scratch space";
+const REMOTE: &str = "not supported; mount it on the node, and write hostPath with its directory";
 
 /// Applies the tables to a pod as it is written.
 pub(super) fn check(scope: Scope<'_>) {
@@ -207,6 +242,13 @@ pub(super) fn check(scope: Scope<'_>) {
         each(scope.node, pattern, &mut |path, node| {
             if present(node) {
                 scope.error(path, &format!("static pods may not reference {resource}"));
+            }
+        });
+    }
+    for &(pattern, message) in STORAGE {
+        each(scope.node, pattern, &mut |path, node| {
+            if present(node) {
+                scope.error(path, message);
             }
         });
     }

@@ -5,10 +5,12 @@ mod action;
 mod annotations;
 mod container;
 mod lifecycle;
+mod mounts;
 mod node;
 mod ports;
 mod probe;
 mod security;
+mod volumes;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodSpec};
 
@@ -34,6 +36,7 @@ pub(super) fn pod(pod: &Pod, scope: Scope<'_>) {
     self::spec(spec, scope);
     security::pod(spec, scope);
     node::all(spec, scope);
+    volumes::all(spec, scope);
     container::of_pod(spec, scope);
     container::all(spec, scope);
 }

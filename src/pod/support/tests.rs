@@ -1,4 +1,6 @@
-use super::{FOR_SCHEDULERS, False, NO_EFFECT, NOT_YET, NoneOf, PARTLY, REFERENCES, Set, When};
+use super::{
+    FOR_SCHEDULERS, False, NO_EFFECT, NOT_YET, NoneOf, PARTLY, REFERENCES, STORAGE, Set, When,
+};
 use crate::pod::Severity;
 use crate::pod::manifest::parse;
 
@@ -22,6 +24,7 @@ fn every_row_names_a_field_and_reports_it() {
     let with = |severity| move |pattern| (pattern, severity);
     let patterns = (NOT_YET.iter().map(|r| r.0).map(with(Severity::Error)))
         .chain(REFERENCES.iter().map(|r| r.0).map(with(Severity::Error)))
+        .chain(STORAGE.iter().map(|r| r.0).map(with(Severity::Error)))
         .chain(NO_EFFECT.iter().map(|r| r.0).map(with(Severity::Warning)))
         .chain(
             FOR_SCHEDULERS
@@ -71,28 +74,22 @@ fn list<'a>(rows: impl Iterator<Item = (&'a str, Option<When>)>) -> String {
     .collect()
 }
 
+fn list_with_words(rows: &[(&str, &str)]) -> String {
+    let rows = rows.iter();
+    rows.map(|(pattern, message)| format!("- `{pattern}`: {message}\n"))
+        .collect()
+}
+
 /// What the page must say between its marks `<!-- NAME -->` and `<!-- end -->`.
-fn lists() -> [(&'static str, String); 5] {
-    let nowhere_else = |(pattern, _): &&(&'static str, &str)| {
-        // Their parent is refused whole.
-        !pattern.starts_with("spec.volumes")
-    };
+fn lists() -> [(&'static str, String); 6] {
     let with_when = |&(pattern, when): &(&'static str, When)| (pattern, Some(when));
     [
         ("refused", list(NOT_YET.iter().map(with_when))),
-        (
-            "references",
-            list(REFERENCES.iter().filter(nowhere_else).map(|r| (r.0, None))),
-        ),
+        ("references", list(REFERENCES.iter().map(|r| (r.0, None)))),
         ("no effect", list(NO_EFFECT.iter().map(with_when))),
         ("schedulers", list(FOR_SCHEDULERS.iter().map(with_when))),
-        (
-            "partly",
-            PARTLY
-                .iter()
-                .map(|(pattern, message)| format!("- `{pattern}`: {message}\n"))
-                .collect(),
-        ),
+        ("storage", list_with_words(STORAGE)),
+        ("partly", list_with_words(PARTLY)),
     ]
 }
 

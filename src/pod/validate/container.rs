@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{LABEL, lifecycle, one_of, ports, security};
+use super::{LABEL, lifecycle, mounts, one_of, ports, security};
 use crate::pod::image_ref::ImageRef;
 use crate::pod::lifecycle::{Role, init_role};
 use crate::pod::names::{is_dns_label, is_env_name, is_qualified_name};
@@ -34,6 +34,7 @@ pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
             self::container(container, &path, scope);
             let role = role(container);
             lifecycle::container(spec, (role, container), &path, scope);
+            mounts::all(spec, container, &path, scope);
         }
     }
     ports::all(spec, scope);
@@ -140,7 +141,7 @@ fn field_ref(field: &ObjectFieldSelector, path: &str, scope: Scope<'_>) {
 }
 
 /// C-18.
-fn resource_ref(field: &ResourceFieldSelector, path: &str, scope: Scope<'_>) {
+pub(super) fn resource_ref(field: &ResourceFieldSelector, path: &str, scope: Scope<'_>) {
     let (list, resource) = field.resource.split_once('.').unwrap_or_default();
     let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage")
         || resource.starts_with("hugepages-");

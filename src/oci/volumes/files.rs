@@ -1,0 +1,219 @@
+//! What is in a volume that is made of files (V-30…V-42).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, KeyToPath, ResourceFieldSelector, Volume, VolumeProjection,
+};
+use sha2::{Digest, Sha256};
+
+use super::super::resources;
+use super::{Facts, downward};
+use crate::pod::lifecycle;
+use crate::pod::names::is_file_path;
+use crate::pod::objects::{LocalObject, ObjectKind};
+use crate::volume::spec::{FileContent, FileSet};
+
+/// V-32.
+const DEFAULT_MODE: i32 = 0o644;
+/// V-32: what a group may do with files that belong to it.
+const GROUP_READS: u32 = 0o440;
+
+/// All files of one volume, or what is wrong with a reference of it.
+pub(super) fn file_set(facts: Facts<'_>, volume: &Volume) -> Result<FileSet, String> {
+    let mut collected = Collected::new(facts);
+    if let Some(map) = &volume.config_map {
+        collected.mode = map.default_mode.unwrap_or(DEFAULT_MODE);
+        collected.object(&Reference {
+            kind: ObjectKind::ConfigMap,
+            name: &map.name,
+            items: map.items.as_deref(),
+            optional: map.optional == Some(true),
+        })?;
+    }
+    if let Some(secret) = &volume.secret {
+        collected.mode = secret.default_mode.unwrap_or(DEFAULT_MODE);
+        collected.object(&Reference {
+            kind: ObjectKind::Secret,
+            name: secret.secret_name.as_deref().unwrap_or_default(),
+            items: secret.items.as_deref(),
+            optional: secret.optional == Some(true),
+        })?;
+    }
+    if let Some(downward) = &volume.downward_api {
+        collected.mode = downward.default_mode.unwrap_or(DEFAULT_MODE);
+        collected.downward(downward.items.as_deref())?;
+    }
+    if let Some(projected) = &volume.projected {
+        collected.mode = projected.default_mode.unwrap_or(DEFAULT_MODE);
+        for source in projected.sources.iter().flatten() {
+            collected.projection(source)?;
+        }
+    }
+    collected.finish()
+}
+
+/// A ConfigMap or Secret that is wanted.
+struct Reference<'a> {
+    kind: ObjectKind,
+    name: &'a str,
+    /// None: all keys, each as a file of its name.
+    items: Option<&'a [KeyToPath]>,
+    optional: bool,
+}
+
+/// Files so far. A later one takes the place of an earlier (V-41).
+struct Collected<'a> {
+    facts: Facts<'a>,
+    /// Of files that have none of their own.
+    mode: i32,
+    gid: Option<u32>,
+    files: BTreeMap<String, FileContent>,
+}
+
+impl<'a> Collected<'a> {
+    fn new(facts: Facts<'a>) -> Self {
+        let spec = facts.pod.pod.spec.as_ref();
+        Self {
+            facts,
+            mode: DEFAULT_MODE,
+            gid: spec.and_then(super::fs_group).map(|group| group.gid),
+            files: BTreeMap::new(),
+        }
+    }
+
+    fn projection(&mut self, source: &VolumeProjection) -> Result<(), String> {
+        if let Some(map) = &source.config_map {
+            self.object(&Reference {
+                kind: ObjectKind::ConfigMap,
+                name: &map.name,
+                items: map.items.as_deref(),
+                optional: map.optional == Some(true),
+            })?;
+        }
+        if let Some(secret) = &source.secret {
+            self.object(&Reference {
+                kind: ObjectKind::Secret,
+                name: &secret.name,
+                items: secret.items.as_deref(),
+                optional: secret.optional == Some(true),
+            })?;
+        }
+        if let Some(downward) = &source.downward_api {
+            self.downward(downward.items.as_deref())?;
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, wanted: &Reference<'_>) -> Result<(), String> {
+        let Some(object) = self.find(wanted)? else {
+            return Ok(());
+        };
+        let Some(items) = wanted.items.filter(|items| !items.is_empty()) else {
+            for (key, data) in &object.data {
+                self.file(key, data.clone(), None)?;
+            }
+            return Ok(());
+        };
+        for item in items {
+            match object.data.get(&item.key) {
+                Some(data) => self.file(&item.path, data.clone(), item.mode)?,
+                None if wanted.optional => {}
+                None => {
+                    let origin = &object.origin;
+                    return Err(format!(
+                        "key {:?} not found in {} {:?} in namespace {:?}, which is in {}:{}",
+                        item.key,
+                        wanted.kind.as_str(),
+                        wanted.name,
+                        object.key.namespace,
+                        origin.file,
+                        origin.line
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// None: it may be missing.
+    fn find(&self, wanted: &Reference<'_>) -> Result<Option<&'a LocalObject>, String> {
+        let namespace = self.facts.pod.namespace();
+        let objects = self.facts.objects;
+        let found = objects.get(wanted.kind, namespace, wanted.name);
+        if found.is_some() || wanted.optional {
+            return Ok(found);
+        }
+        Err(format!(
+            "{} {:?} not found in namespace {namespace:?}: no document of that name in {}",
+            wanted.kind.as_str(),
+            wanted.name,
+            objects.looked_in
+        ))
+    }
+
+    fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {
+        for item in items.unwrap_or_default() {
+            let value = match (&item.field_ref, &item.resource_field_ref) {
+                (Some(field), _) => downward::field(self.facts.pod, &field.field_path)?,
+                (None, Some(selector)) => self.quantity(selector)?,
+                (None, None) => return Err("a file of the downward API has no source".to_owned()),
+            };
+            self.file(&item.path, value.into_bytes(), item.mode)?;
+        }
+        Ok(())
+    }
+
+    /// C-18…C-20.
+    fn quantity(&self, selector: &ResourceFieldSelector) -> Result<String, String> {
+        let name = selector.container_name.as_deref().unwrap_or_default();
+        let (_, container) = lifecycle::member(&self.facts.pod.pod, name)
+            .ok_or_else(|| format!("there is no container {name:?}"))?;
+        let value = resources::quantity(self.facts.node, container, selector)?;
+        Ok(value.unwrap_or_default())
+    }
+
+    fn file(&mut self, path: &str, data: Vec<u8>, mode: Option<i32>) -> Result<(), String> {
+        if !is_file_path(path) {
+            return Err(format!("{path:?} cannot be the name of a file"));
+        }
+        let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+        let path = parts.collect::<Vec<_>>().join("/");
+        let mode = u32::try_from(mode.unwrap_or(self.mode)).unwrap_or(0) & 0o777;
+        let mode = self.gid.map_or(mode, |_| mode | GROUP_READS);
+        self.files.insert(path, FileContent { data, mode });
+        Ok(())
+    }
+
+    fn finish(self) -> Result<FileSet, String> {
+        let paths = self.files.keys();
+        for path in paths {
+            let mut parents = path.match_indices('/').map(|(end, _)| &path[..end]);
+            if let Some(parent) = parents.find(|parent| self.files.contains_key(*parent)) {
+                return Err(format!("{parent:?} is a file, and {path:?} is below it"));
+            }
+        }
+        Ok(FileSet {
+            hash: hash(self.gid, &self.files),
+            files: self.files,
+            gid: self.gid,
+        })
+    }
+}
+
+/// Not to be turned back: it is written down where values of Secrets must not be.
+fn hash(gid: Option<u32>, files: &BTreeMap<String, FileContent>) -> String {
+    let mut hash = Sha256::new_with_prefix(format!("{gid:?}\n"));
+    for (path, file) in files {
+        let (length, mode) = (file.data.len(), file.mode);
+        hash.update(format!("{path:?} {mode:o} {length}\n"));
+        hash.update(&file.data);
+    }
+    let mut text = String::with_capacity(64);
+    for byte in hash.finalize() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
