@@ -18,6 +18,8 @@ pub enum About {
     Sync,
     /// Bad records were set aside at start.
     BadRecords,
+    /// C-49: nothing keeps containers from devices.
+    DeviceRules,
     /// The import directory.
     Import,
     /// The manifest source.

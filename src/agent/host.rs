@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 
 use crate::config::Config;
+use crate::holder::device_rules;
 use crate::image::platform::Platform;
 use crate::network;
 use crate::oci::NodeFacts;
@@ -26,15 +27,19 @@ const MAX_TEXT: u64 = 1 << 20;
 /// Looks once; addresses may change later, see [`addresses`].
 pub fn facts(node_name: &str) -> NodeFacts {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let unified_cgroups = is_unified(&mountinfo);
+    let v1_controllers = v1_controllers(&mountinfo);
     NodeFacts {
         name: node_name.to_owned(),
         host_ips: addresses(),
-        unified_cgroups: is_unified(&mountinfo),
-        device_rules_enforced: v1_controllers(&mountinfo)
-            .iter()
-            .any(|mount| mount.split(',').any(|name| name == "devices")),
+        device_rules_enforced: if unified_cgroups {
+            device_rules::are_enforceable().is_ok()
+        } else {
+            has_controller(&v1_controllers, "devices")
+        },
+        unified_cgroups,
         thermal_throttle: thermal_throttle(Path::new("/sys/devices/system/cpu")),
-        v1_controllers: v1_controllers(&mountinfo),
+        v1_controllers,
         can_lower_oom_score: has(CapabilitySet::SYS_RESOURCE),
         withheld_capabilities: CapabilitySet::all()
             .iter_names()
@@ -89,6 +94,18 @@ fn allocatable(config: &Config, node: &NodeFacts) -> Allocatable {
     }
 }
 
+/// C-49: why device rules are not enforced on this node, if they are not, and what follows.
+pub fn device_rules_condition(node: &NodeFacts) -> Option<String> {
+    let cause = match (node.device_rules_enforced, node.unified_cgroups) {
+        (true, _) => return None,
+        (false, true) => "build the kernel with CONFIG_CGROUP_BPF",
+        (false, false) => "mount the devices controller of cgroup v1, or use cgroup v2",
+    };
+    Some(format!(
+        "device rules are not enforced, so that no container gets CAP_MKNOD unless it is privileged: {cause}"
+    ))
+}
+
 fn has(capability: CapabilitySet) -> bool {
     capability_is_in_bounding_set(capability).unwrap_or(false)
 }
@@ -123,6 +140,13 @@ fn thermal_throttle(cpus: &Path) -> Vec<String> {
     let mut dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
     dirs.sort_unstable();
     dirs
+}
+
+/// A hierarchy may have several: `cpu,cpuacct`.
+fn has_controller(mounts: &[String], wanted: &str) -> bool {
+    mounts
+        .iter()
+        .any(|mount| mount.split(',').any(|name| name == wanted))
 }
 
 fn memory_bytes(meminfo: &str) -> u64 {

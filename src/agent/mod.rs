@@ -161,6 +161,9 @@ fn take_over(
         history.pods.insert(record.pod.uid, record.history);
     }
     let node = host::facts(&config.node_name);
+    if let Some(text) = host::device_rules_condition(&node) {
+        conditions.set(About::DeviceRules, text);
+    }
     let mut agent = Agent {
         rules: host::rules(&config, &node, boot_id),
         log,

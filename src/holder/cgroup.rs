@@ -84,6 +84,13 @@ impl Cgroups {
         self.hierarchies.iter().all(|h| h.kind == Kind::Unified)
     }
 
+    /// The cgroup's directory on v2, also on hybrid systems; `None` without v2.
+    pub fn unified_dir(&self, path: &str) -> Option<PathBuf> {
+        let mut hierarchies = self.hierarchies.iter();
+        let unified = hierarchies.find(|h| h.kind == Kind::Unified)?;
+        Some(unified.dir(path))
+    }
+
     /// Creates the cgroup in every hierarchy; one that exists is fine. On v2 its ancestors hand down cpu, io, memory
     /// and pids as far as the kernel has them.
     pub fn create(&self, path: &str) -> Result<(), CgroupError> {

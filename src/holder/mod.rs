@@ -5,7 +5,7 @@
 //!
 //! - [`proto`] is what it is told and tells, `record` what it keeps on disk; [`client`] the other end of its socket; `connection` its own end.
 //! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
-//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place` and `executor`.
+//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place`, `devices`, [`device_rules`] and `executor`.
 //! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
 //! - `hooks` run as such jobs and sessions.
 //! - [`cgroup`] finds and ends processes; [`logs`] are the log files.
@@ -18,6 +18,7 @@
 pub mod cgroup;
 pub mod client;
 mod connection;
+pub mod device_rules;
 mod devices;
 mod ending;
 mod executor;

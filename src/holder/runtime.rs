@@ -21,6 +21,7 @@ use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
 
 use super::cgroup::{CgroupError, Cgroups};
+use super::device_rules::{self, DeviceError};
 use super::devices;
 use super::executor::ExactExecutor;
 use super::proto::{Confinement, CreateContainer, Devices};
@@ -37,6 +38,8 @@ pub(super) enum WorkerError {
     Rootfs(#[from] RootfsError),
     #[error("prepare the cgroup")]
     Cgroup(#[from] CgroupError),
+    #[error("confine its devices")]
+    Devices(#[from] DeviceError),
     #[error("processes of an earlier instance are left in the cgroup {0}")]
     Populated(String),
     #[error("{operation} {path}")]
@@ -108,6 +111,7 @@ fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerErr
     let root = bundle.join("rootfs");
     rootfs::mount(&request.rootfs, &root)?;
     let spec = adapt_spec(&bundle.join("config.json"), place.cgroup, request)?;
+    device_rules::enforce(place.cgroups, place.cgroup, &spec)?;
     rootfs::make_mount_points(&root, spec.mounts().as_deref().unwrap_or_default())?;
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
 //!
-//! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`] (what it keeps), [`security`]
-//! and [`seccomp`] (what it may do), [`resources`] (quantities and out-of-memory order).
+//! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`]
+//! (what it keeps), [`security`], [`seccomp`] and [`devices`] (what it may do), [`resources`] (quantities and out-of-memory
+//! order).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
 //! network, IPC and UTS namespaces are never listed, since the worker that calls libcontainer is already in the pod's.
@@ -20,6 +21,7 @@ use crate::pod::StaticPod;
 use crate::pod::objects::Objects;
 use crate::volume::spec::{Payload, VolumeOrder};
 
+pub mod devices;
 pub mod env;
 pub mod mounts;
 pub mod process;

@@ -259,7 +259,7 @@ fn node_facts(cgroups: &Cgroups) -> NodeFacts {
     let withheld_capabilities: Vec<String> = withheld.collect();
     NodeFacts {
         unified_cgroups: cgroups.is_unified(),
-        device_rules_enforced: Path::new("/sys/fs/cgroup/devices").is_dir(),
+        device_rules_enforced: cgroups.is_unified() || Path::new("/sys/fs/cgroup/devices").is_dir(),
         v1_controllers: ["cpu", "cpuacct", "cpuset", "memory", "pids"]
             .into_iter()
             .filter(|name| Path::new("/sys/fs/cgroup").join(name).is_dir())

@@ -82,3 +82,19 @@ fn what_is_reserved_is_not_for_pods_and_what_is_unknown_is_no_limit() {
     node.cpus = 0;
     assert_eq!(allocatable(&config, &node).cpu_milli, u64::MAX);
 }
+
+/// C-49
+#[test]
+fn a_node_that_does_not_enforce_device_rules_says_what_to_do() {
+    let said = |unified_cgroups, device_rules_enforced| {
+        device_rules_condition(&NodeFacts {
+            unified_cgroups,
+            device_rules_enforced,
+            ..NodeFacts::default()
+        })
+    };
+    assert_eq!(said(true, true), None);
+    assert_eq!(said(false, true), None);
+    assert!(said(true, false).unwrap().contains("CONFIG_CGROUP_BPF"));
+    assert!(said(false, false).unwrap().contains("devices controller"));
+}
