@@ -6,6 +6,7 @@
 //! - [`agent`]: the async shell. Sources → desired, holders → observed, [`plan`], apply.
 //! - [`api`]: the agent's local HTTP API, server and client half.
 //! - [`holder`]: the sync shell. One process per pod: namespaces, rootfs, libcontainer, logs, exec.
+//! - [`figures`]: what machine, pods and containers use, and whether the node runs short of it.
 //! - [`image`]: the local image store.
 //! - [`network`]: the hosts, resolv.conf and hostname files of a pod.
 //! - [`volume`]: what is mounted into containers beside their roots.
@@ -20,6 +21,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod error;
+pub mod figures;
 pub mod holder;
 pub mod image;
 pub mod network;

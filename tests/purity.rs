@@ -52,7 +52,7 @@ fn pure_rooms_touch_nothing() {
 }
 
 /// What each room may name of the others. `holder::proto` is data, and everybody's vocabulary.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("sys", &[]),
     ("pod", &[]),
     ("config", &["pod"]),
@@ -80,13 +80,29 @@ const MAY_USE: [(&str, &[&str]); 13] = [
         "holder",
         &["config", "error", "oci", "pod", "probe", "sys", "volume"],
     ),
-    ("api", &["config", "holder::proto", "plan", "pod", "sys"]),
+    (
+        "figures",
+        &[
+            "config",
+            "error",
+            "holder::cgroup",
+            "holder::found",
+            "holder::proto",
+            "pod",
+            "sys",
+        ],
+    ),
+    (
+        "api",
+        &["config", "figures", "holder::proto", "plan", "pod", "sys"],
+    ),
     (
         "agent",
         &[
             "api",
             "config",
             "error",
+            "figures",
             "holder",
             "image",
             "network",
@@ -101,8 +117,8 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     (
         "cli",
         &[
-            "agent", "api", "config", "error", "holder", "image", "network", "oci", "plan", "pod",
-            "sys",
+            "agent", "api", "config", "error", "figures", "holder", "image", "network", "oci",
+            "plan", "pod", "sys",
         ],
     ),
 ];

@@ -10,6 +10,7 @@ use super::details::details;
 use super::state::Shared;
 use crate::api::server::Backend;
 use crate::api::types::{AgentStatus, Description, Draining, EventRecord, PlanView};
+use crate::figures::Depth;
 use crate::plan;
 use crate::pod::PodUid;
 use crate::sys::clock;
@@ -87,6 +88,10 @@ impl Backend for Answers {
                 .map(|at| at.saturating_sub(now.boot_ms)),
             pods: plan.pods.into_keys().collect(),
         }
+    }
+
+    fn summary(&self, depth: Depth) -> Receiver<Result<Vec<u8>, String>> {
+        self.0.borrow().summarize(depth)
     }
 
     fn generation(&self) -> u64 {

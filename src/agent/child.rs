@@ -4,12 +4,16 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
-use futures_lite::AsyncReadExt;
-use smol::Async;
+use futures_lite::{AsyncRead, AsyncReadExt, future};
+use smol::{Async, Timer};
 
 /// What is kept of a child's last words.
 const MAX_WORDS: usize = 4096;
+
+/// What is read of a child's answer.
+const MAX_ANSWER: u64 = 16 << 20;
 
 /// A pidfd of our own unreaped child: its pid cannot be anybody else's.
 pub fn watch(child: &Child) -> io::Result<Async<OwnedFd>> {
@@ -30,6 +34,9 @@ pub enum ChildError {
     /// It failed without a word.
     #[error("a child ended with {0}")]
     Status(ExitStatus),
+    /// It was killed after so long.
+    #[error("a child had no answer after {0} s")]
+    Late(u64),
     /// It failed, and said this on stderr.
     #[error("{0}")]
     Words(String),
@@ -59,7 +66,47 @@ pub async fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<String, ChildError> {
     }
 }
 
-async fn last_words(mut stderr: Async<std::process::ChildStderr>) -> String {
+/// Runs `vetch ARGS…`, not longer than `limit`, and gives what it said on stdout.
+pub async fn ask<S: AsRef<OsStr>>(args: &[S], limit: Duration) -> Result<Vec<u8>, ChildError> {
+    let mut child = Command::new("/proc/self/exe")
+        .args(args)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let talked = async {
+        let (mut answer, mut words) = (Vec::new(), String::new());
+        if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
+            let mut stdout = Async::new(stdout)?.take(MAX_ANSWER);
+            let told = future::zip(
+                stdout.read_to_end(&mut answer),
+                last_words(Async::new(stderr)?),
+            );
+            words = told.await.1;
+        }
+        Ok::<_, io::Error>((answer, words))
+    };
+    let late = async {
+        Timer::after(limit).await;
+        None
+    };
+    let told = future::or(async { Some(talked.await) }, late).await;
+    if told.is_none() {
+        let _ = child.kill();
+    }
+    let _ = watch(&child)?.readable().await;
+    let status = child.wait()?;
+    let (answer, words) = told.ok_or(ChildError::Late(limit.as_secs()))??;
+    match (status.success(), words.is_empty()) {
+        (true, _) => Ok(answer),
+        (false, true) => Err(ChildError::Status(status)),
+        (false, false) => Err(ChildError::Words(words)),
+    }
+}
+
+async fn last_words(mut stderr: impl AsyncRead + Unpin) -> String {
     let mut kept = Vec::new();
     let mut chunk = [0; 512];
     while let Ok(n @ 1..) = stderr.read(&mut chunk).await {

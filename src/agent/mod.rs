@@ -14,6 +14,7 @@
 //! | [`link`], `sandboxes`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
 //! | [`probes`] | one task for each probe that runs |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
+//! | `figures` | resource figures, by a child when they are asked for |
 //! | [`store`], `records` | files that outlive the agent |
 //! | `problems`, `conditions`, `events`, `ring` | what failed to start, what is wrong with the node, what happened |
 //! | `view`, `answers`, `details` | what clients see, and how the API is answered |
@@ -40,6 +41,7 @@ mod clean;
 mod conditions;
 mod details;
 mod events;
+mod figures;
 mod host;
 mod imports;
 mod jobs;
@@ -74,6 +76,7 @@ use crate::sys::clock;
 pub use adopt::AdoptError;
 use answers::Answers;
 use conditions::{About, Conditions};
+use figures::Turns;
 use imports::Imports;
 use jobs::Jobs;
 use log::Log;
@@ -190,6 +193,7 @@ fn take_over(
         view: View::new(),
         wake_at_boot_ms: None,
         jobs: Jobs::new(),
+        figures: Turns::new(),
         is_tidy: false,
         watches: Vec::new(),
         next_serial: 1,

@@ -9,6 +9,7 @@ use async_channel::Sender;
 use smol::LocalExecutor;
 
 use super::conditions::Conditions;
+use super::figures::Turns;
 use super::imports::Imports;
 use super::jobs::Jobs;
 use super::log::Log;
@@ -102,6 +103,8 @@ pub struct Agent {
     pub wake_at_boot_ms: Option<u64>,
     /// Slow work.
     pub jobs: Jobs,
+    /// Who may start a child for figures.
+    pub figures: Turns,
     /// Directories of unknown pods were looked for, once after the source's first delivery.
     pub is_tidy: bool,
     /// Ask tasks that watch paths whether these are still what they were.

@@ -20,10 +20,13 @@ use super::address::Address;
 use super::server::LONG_POLL;
 use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
 use crate::config::Paths;
+use crate::figures::Depth;
 use crate::pod::{PodUid, stored};
 
 /// The agent answers from memory; one that needs longer is stuck.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Some answers come from a child that looks around first.
+const SLOW_DEADLINE: Duration = Duration::from_secs(60);
 /// Largest answer read: 200 pods with events are about 2 MiB.
 const MAX_ANSWER: usize = 64 << 20;
 
@@ -120,6 +123,14 @@ impl Client {
     /// What the agent would do now, and why.
     pub fn plan(&self) -> Result<PlanView, ClientError> {
         self.get("/v1/plan")
+    }
+    /// H-24: resource figures.
+    pub fn summary(&self, depth: Depth) -> Result<serde_json::Value, ClientError> {
+        let path = match depth {
+            Depth::CpuAndMemory => "/stats/summary?only_cpu_and_memory=true",
+            Depth::Everything => "/stats/summary",
+        };
+        decode(path, &self.call(Method::GET, path, SLOW_DEADLINE)?)
     }
     /// Waits until the generation is not `after`, or for 30 s.
     pub fn changes(&self, after: u64) -> Result<Changes, ClientError> {

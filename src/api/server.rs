@@ -22,6 +22,7 @@ use smol_hyper::rt::FuturesIo;
 
 use super::address::Address;
 use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
+use crate::figures::Depth;
 use crate::pod::PodUid;
 
 /// Connections served at once; more wait in the kernel's backlog.
@@ -33,7 +34,7 @@ pub const LONG_POLL: Duration = Duration::from_secs(30);
 /// Pause after a failed accept (no descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// What the server asks of the agent. Every answer comes from memory.
+/// What the server asks of the agent. Every answer comes from memory, but for the summary.
 pub trait Backend {
     /// The agent itself.
     fn status(&self) -> AgentStatus;
@@ -45,6 +46,8 @@ pub trait Backend {
     fn events(&self) -> Vec<EventRecord>;
     /// What would be done now, and why.
     fn plan(&self) -> PlanView;
+    /// Resource figures as JSON, or why there are none; by a child, so that they come later.
+    fn summary(&self, depth: Depth) -> Receiver<Result<Vec<u8>, String>>;
     /// Rises with each visible change.
     fn generation(&self) -> u64;
     /// Closed at the next rise of the generation.
@@ -170,6 +173,7 @@ async fn answer<B: Backend>(request: &Request<Incoming>, backend: &B) -> Answer 
         (&Method::GET, "/v1/events") => json(&backend.events()),
         (&Method::GET, "/v1/plan") => json(&backend.plan()),
         (&Method::GET, "/v1/changes") => changes(request.uri().query(), backend).await,
+        (&Method::GET, "/stats/summary") => summary(request.uri().query(), backend).await,
         (&Method::POST, "/v1/stop") => {
             backend.stop();
             empty(StatusCode::ACCEPTED)
@@ -189,6 +193,19 @@ fn describe<B: Backend>(uid: &str, backend: &B) -> Answer {
     match found {
         Some(description) => json(&description),
         None => text(StatusCode::NOT_FOUND, format!("no pod with uid {uid:?}")),
+    }
+}
+
+async fn summary<B: Backend>(query: Option<&str>, backend: &B) -> Answer {
+    let mut wishes = query.unwrap_or_default().split('&');
+    let depth = match wishes.any(|wish| wish == "only_cpu_and_memory=true") {
+        true => Depth::CpuAndMemory,
+        false => Depth::Everything,
+    };
+    match backend.summary(depth).recv().await {
+        Ok(Ok(body)) => of_json(body),
+        Ok(Err(message)) => text(StatusCode::INTERNAL_SERVER_ERROR, message),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the agent ends".to_owned()),
     }
 }
 
@@ -217,16 +234,16 @@ async fn changes<B: Backend>(query: Option<&str>, backend: &B) -> Answer {
 
 fn json<T: Serialize>(value: &T) -> Answer {
     match serde_json::to_vec(value) {
-        Ok(body) => {
-            let mut answer = Response::new(Full::new(Bytes::from(body)));
-            answer.headers_mut().insert(
-                header::CONTENT_TYPE,
-                header::HeaderValue::from_static("application/json"),
-            );
-            answer
-        }
+        Ok(body) => of_json(body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
+}
+
+fn of_json(body: Vec<u8>) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    let json = header::HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
 }
 
 fn no_such(path: &str) -> Answer {

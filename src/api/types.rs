@@ -8,6 +8,7 @@
 //! | `GET /v1/events` | `Vec<EventRecord>`, oldest first |
 //! | `GET /v1/plan` | [`PlanView`] |
 //! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is not N, or after 30 s |
+//! | `GET /stats/summary` | [`crate::figures::summary::Summary`]; with `?only_cpu_and_memory=true` less of it (H-24) |
 //! | `POST /v1/stop` | 202; ends every pod with its grace, then the agent |
 //! | `POST /v1/drain` | [`Draining`]; ends every pod, turn by turn, and starts none from now on |
 

@@ -16,7 +16,6 @@ mod exec;
 mod get;
 mod habits;
 mod hello;
-mod holders;
 mod image;
 mod logs;
 mod output;
@@ -30,6 +29,7 @@ mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
+mod top;
 mod version;
 mod wait;
 
@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::Paths;
+use crate::holder::found as holders;
 
 pub use error::CliError;
 
@@ -80,6 +81,7 @@ enum Command {
     Check(check::Args),
     Image(image::ImageCommand),
     Status(status::Args),
+    Top(top::Args),
     Completion(completion::Args),
     Version(version::Args),
 }
@@ -130,6 +132,7 @@ fn perform(command: Command) -> Result<ExitCode, CliError> {
         Command::Check(args) => check::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Completion(args) => completion::run(&args, Cli::command()),
         Command::Version(args) => version::run(&args),
     }

@@ -56,6 +56,8 @@ struct Hierarchy {
     mount: PathBuf,
     kind: Kind,
     memory: bool,
+    /// What v1 mounts it for.
+    controllers: Vec<String>,
 }
 
 /// Every mounted hierarchy.
@@ -191,6 +193,21 @@ impl Cgroups {
             }
         }
         failure
+    }
+
+    /// The directory of a cgroup where v1 has this controller.
+    pub fn v1_dir(&self, controller: &str, path: &str) -> Option<PathBuf> {
+        let has = |h: &&Hierarchy| h.controllers.iter().any(|name| name == controller);
+        self.hierarchies.iter().find(has).map(|h| h.dir(path))
+    }
+
+    /// The directory of a cgroup on v2.
+    pub fn v2_dir(&self, path: &str) -> Option<PathBuf> {
+        let is_unified = |h: &&Hierarchy| h.kind == Kind::Unified;
+        self.hierarchies
+            .iter()
+            .find(is_unified)
+            .map(|h| h.dir(path))
     }
 
     /// How often the kernel killed a process of this cgroup for want of memory.
@@ -354,6 +371,10 @@ fn parse_mountinfo(text: &str) -> Vec<Hierarchy> {
             mount: PathBuf::from(mount),
             kind,
             memory: kind == Kind::Unified || has("memory"),
+            controllers: match kind {
+                Kind::Unified | Kind::Named => Vec::new(),
+                Kind::Controllers | Kind::Cpuset => options.split(',').map(str::to_owned).collect(),
+            },
         });
     }
     found

@@ -33,6 +33,14 @@ pub fn now() -> Stamp {
     }
 }
 
+/// CLOCK_BOOTTIME in ns, for what happens within moments.
+pub fn boot_ns() -> u64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(boot.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(boot.tv_nsec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
 fn wall() -> jiff::Timestamp {
     let real = clock_gettime(ClockId::Realtime);
     let nanos = i32::try_from(real.tv_nsec).unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::proto::{HolderState, PodRecord};
 use crate::config::{HolderPaths, Paths};
-use crate::holder::proto::{HolderState, PodRecord};
 use crate::sys::{process, state_file};
 
 /// A holder's directory and what it says.
