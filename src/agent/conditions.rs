@@ -20,6 +20,8 @@ pub enum About {
     BadRecords,
     /// C-49: nothing keeps containers from devices.
     DeviceRules,
+    /// The copy of ConfigMaps and Secrets could not be read at start.
+    ObjectCopy,
     /// The import directory.
     Import,
     /// The manifest source.

@@ -25,12 +25,13 @@ const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 const MAX_TEXT: u64 = 1 << 20;
 
 /// Looks once; addresses may change later, see [`addresses`].
-pub fn facts(node_name: &str) -> NodeFacts {
+pub fn facts(config: &Config) -> NodeFacts {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let unified_cgroups = is_unified(&mountinfo);
     let v1_controllers = v1_controllers(&mountinfo);
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     NodeFacts {
-        name: node_name.to_owned(),
+        name: config.node_name.clone(),
         host_ips: addresses(),
         device_rules_enforced: if unified_cgroups {
             device_rules::are_enforceable().is_ok()
@@ -46,9 +47,12 @@ pub fn facts(node_name: &str) -> NodeFacts {
             .filter(|(_, cap)| !has(*cap))
             .map(|(name, _)| format!("CAP_{name}"))
             .collect(),
-        memory_bytes: memory_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+        memory_bytes: memory_bytes(&meminfo),
         cpus: std::thread::available_parallelism()
             .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        reserved_cpu_milli: config.reserved.cpu_milli,
+        reserved_memory: config.reserved.memory,
+        storage_bytes: storage_bytes(&config.paths.root_dir),
     }
 }
 
@@ -155,6 +159,12 @@ fn memory_bytes(meminfo: &str) -> u64 {
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(0, |kib| kib.saturating_mul(1024))
+}
+
+/// Of the file system that pods write to; 0 if unknown.
+fn storage_bytes(root_dir: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(root_dir);
+    stat.map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize))
 }
 
 /// Addresses of the node, the main one of each family: the source address of a route to the outside, else any that is

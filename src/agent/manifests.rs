@@ -10,13 +10,14 @@ use super::sources::{FileSource, Snapshot};
 use super::state::Agent;
 use crate::holder::proto::Stamp;
 use crate::plan::{Desired, PodHistory};
+use crate::pod::objects::LocalObject;
 use crate::pod::{Diagnostic, StaticPod};
 
 /// The source and what it has said.
 #[derive(Debug)]
 pub struct Manifests {
     source: FileSource,
-    /// What it said last, without its pods.
+    /// What it said last, without its pods and objects.
     pub snapshot: Snapshot,
     /// D-2, D-7: it has been readable once, and nothing was missing for a moment only.
     pub has_delivered: bool,
@@ -33,6 +34,11 @@ impl Manifests {
             has_delivered: false,
             next_rescan_boot_ms: 0,
         }
+    }
+
+    /// D-1 over a restart: what an earlier agent knew.
+    pub fn seed_objects(&mut self, objects: Vec<LocalObject>) {
+        self.source.seed_objects(objects);
     }
 
     /// When to look again without a hint, CLOCK_BOOTTIME ms.
@@ -104,7 +110,9 @@ impl Agent {
         // Moved, not copied: every copy of every pod counts on a small device.
         let pods = std::mem::take(&mut snapshot.pods).into_iter();
         let desired: Desired = pods.map(|pod| (pod.uid.clone(), pod)).collect();
-        if snapshot == self.manifests.snapshot && desired == self.desired {
+        let objects = std::mem::take(&mut snapshot.objects);
+        let has_new_objects = self.take_objects(objects);
+        if !has_new_objects && snapshot == self.manifests.snapshot && desired == self.desired {
             return;
         }
         for (uid, pod) in &desired {

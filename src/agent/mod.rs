@@ -15,7 +15,7 @@
 //! | [`probes`] | one task for each probe that runs |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
 //! | `figures` | resource figures, by a child when they are asked for |
-//! | [`store`], `records` | files that outlive the agent |
+//! | [`store`], `records`, `objects` | files that outlive the agent, and whom a ConfigMap wakes |
 //! | `problems`, `conditions`, `events`, `ring` | what failed to start, what is wrong with the node, what happened |
 //! | `view`, `answers`, `details` | what clients see, and how the API is answered |
 //! | [`log`], [`notify`], [`signals`] | stderr, systemd, SIGTERM and its like |
@@ -51,6 +51,7 @@ pub mod log;
 mod manifests;
 pub(crate) mod news;
 mod notify;
+mod objects;
 mod pass;
 mod probes;
 mod problems;
@@ -82,6 +83,7 @@ use jobs::Jobs;
 use log::Log;
 use manifests::Manifests;
 use news::News;
+use objects::ObjectCopy;
 use pass::Next;
 use probes::Probes;
 use problems::Problems;
@@ -157,13 +159,18 @@ fn take_over(
     if !loaded.warnings.is_empty() {
         conditions.set(About::BadRecords, loaded.warnings.join("; "));
     }
+    let objects = objects::load(&config.paths.objects());
+    let (objects, object_copy) = objects.unwrap_or_else(|problem| {
+        conditions.set(About::ObjectCopy, problem);
+        (Vec::new(), ObjectCopy::unknown())
+    });
     let mut history = History::default();
     let mut known = Vec::new();
     for record in loaded.records {
         known.push((record.history.start_time, record.pod.clone()));
         history.pods.insert(record.pod.uid, record.history);
     }
-    let node = host::facts(&config.node_name);
+    let node = host::facts(&config);
     if let Some(text) = host::device_rules_condition(&node) {
         conditions.set(About::DeviceRules, text);
     }
@@ -181,6 +188,7 @@ fn take_over(
         news,
         desired: BTreeMap::new(),
         objects: Objects::default(),
+        object_copy,
         sandboxes: BTreeMap::new(),
         probes: Probes::new(clock::now()),
         history,
@@ -202,6 +210,7 @@ fn take_over(
     };
     agent.adopt_all()?;
     agent.seed_source(known);
+    agent.manifests.seed_objects(objects);
     agent.throw_orphaned_layers();
     agent.watch();
     Ok((Rc::new(RefCell::new(agent)), inbox))

@@ -145,6 +145,7 @@ impl Agent {
             .records
             .save(&self.config.paths, &self.history.pods, pod_of);
         let outcome = outcome.and(self.renew_sandbox_records());
+        let outcome = outcome.and(self.save_objects());
         self.conditions.report(About::Records, outcome);
     }
 }

@@ -145,6 +145,11 @@ impl Records {
         outcome
     }
 
+    /// Another file was replaced that has to outlive a power cut.
+    pub fn sync_later(&mut self, path: PathBuf) {
+        self.unsynced.insert(path);
+    }
+
     /// Something is to be synced: hands it over.
     pub fn take_unsynced(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.unsynced).into_iter().collect()

@@ -15,6 +15,7 @@ use super::jobs::Jobs;
 use super::log::Log;
 use super::manifests::Manifests;
 use super::news::{News, SandboxId};
+use super::objects::ObjectCopy;
 use super::probes::Probes;
 use super::problems::Problems;
 use super::records::Records;
@@ -79,6 +80,8 @@ pub struct Agent {
     pub desired: Desired,
     /// The ConfigMaps and Secrets that it may refer to.
     pub objects: Objects,
+    /// Their copy on disk.
+    pub object_copy: ObjectCopy,
     /// What exists.
     pub sandboxes: Sandboxes,
     /// What runs to see whether containers are well.

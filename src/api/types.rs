@@ -72,7 +72,10 @@ pub struct FileStatus {
     pub file: String,
     /// `namespace/name` of the pods that count because of this file.
     pub pods: Vec<String>,
-    /// D-1: the file is bad (or its directory vanished) and its last good pods are kept.
+    /// `configmap namespace/name` and `secret namespace/name` of those that count because of this file.
+    #[serde(default)]
+    pub objects: Vec<String>,
+    /// D-1: the file is bad (or its directory vanished) and its last good content is kept.
     pub held: bool,
     /// Problems.
     pub diagnostics: Vec<Diagnostic>,

@@ -89,6 +89,10 @@ impl Paths {
     pub fn seccomp_profiles(&self) -> PathBuf {
         self.root_dir.join("seccomp")
     }
+    /// Copy of the ConfigMaps and Secrets, mode 0600: a bad file and a reboot together stop no pod.
+    pub fn objects(&self) -> PathBuf {
+        self.root_dir.join("objects.json")
+    }
     /// Trees waiting to be removed by a slow-work child; emptied at start.
     pub fn trash(&self) -> PathBuf {
         self.root_dir.join("trash")

@@ -1,9 +1,10 @@
 //! The environment: what the pod asks for (C-1…C-20) over what the image and the runtime give (C-8).
 
-use k8s_openapi::api::core::v1::EnvVarSource;
+use k8s_openapi::api::core::v1::{EnvFromSource, EnvVarSource};
 
 use super::{ConfigError, ContainerInput, resources};
 use crate::pod::env::expand;
+use crate::pod::objects::{LocalObject, ObjectKind};
 
 /// C-8, as containerd has it.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -35,10 +36,13 @@ impl Variables {
     }
 }
 
-/// The pod's own part, which `$(NAME)` in command and args can see (C-4). `envFrom` reads only ConfigMaps and Secrets,
-/// which are resolved before this room is reached.
+/// The pod's own part, which `$(NAME)` in command and args can see (C-4). C-1: `env` overrides `envFrom`, and later
+/// sources override earlier ones.
 pub fn pod_env(input: &ContainerInput<'_>) -> Result<Variables, ConfigError> {
     let mut variables = Variables::default();
+    for source in input.container.env_from.iter().flatten() {
+        add_all(input, source, &mut variables)?;
+    }
     for entry in input.container.env.iter().flatten() {
         let value = match &entry.value_from {
             Some(source) => from_source(input, source).map_err(|problem| ConfigError::Env {
@@ -55,6 +59,58 @@ pub fn pod_env(input: &ContainerInput<'_>) -> Result<Variables, ConfigError> {
         }
     }
     Ok(variables)
+}
+
+/// Every key of an object. With a prefix that passed validation each is a good name (S-115), so none is skipped.
+fn add_all(
+    input: &ContainerInput<'_>,
+    source: &EnvFromSource,
+    variables: &mut Variables,
+) -> Result<(), ConfigError> {
+    let config_map = source.config_map_ref.as_ref();
+    let config_map = config_map.map(|r| (ObjectKind::ConfigMap, &r.name, r.optional));
+    let secret = source.secret_ref.as_ref();
+    let secret = secret.map(|r| (ObjectKind::Secret, &r.name, r.optional));
+    let Some((kind, name, optional)) = config_map.or(secret) else {
+        return Ok(());
+    };
+    let object = match input.objects.find(kind, input.pod.namespace(), name) {
+        Err(_) if optional == Some(true) => return Ok(()),
+        found => found?,
+    };
+    let prefix = source.prefix.as_deref().unwrap_or_default();
+    for key in object
+        .data
+        .keys()
+        .filter(|key| !object.binary.contains(*key))
+    {
+        let name = format!("{prefix}{key}");
+        let value = object_value(object, key);
+        let value = value.map_err(|problem| ConfigError::Env {
+            name: name.clone(),
+            problem,
+        })?;
+        variables.set(&name, value);
+    }
+    Ok(())
+}
+
+/// A value as a variable. Messages never quote it.
+fn object_value(object: &LocalObject, key: &str) -> Result<String, String> {
+    let bytes = object.value(key).map_err(|missing| missing.to_string())?;
+    let refuse = |why: &str| {
+        let (kind, name) = (object.key.kind, &object.key.name);
+        format!("the value of key {key:?} of {kind} {name:?} {why}")
+    };
+    if object.binary.contains(key) {
+        return Err(refuse("is binaryData, which only volumes can have"));
+    }
+    let text = std::str::from_utf8(bytes);
+    let text = text.map_err(|_| refuse("is not UTF-8 text, which a variable must be"))?;
+    if text.contains('\0') {
+        return Err(refuse("has a NUL character, which no variable can have"));
+    }
+    Ok(text.to_owned())
 }
 
 /// C-8: the whole environment as `NAME=value`. HOME is never empty, or libcontainer would look it up in the image's
@@ -98,7 +154,20 @@ fn from_source(
     if let Some(selector) = &source.resource_field_ref {
         return resources::field_value(input, selector);
     }
-    Err("its source is not supported".to_owned())
+    let config_map = source.config_map_key_ref.as_ref();
+    let config_map = config_map.map(|r| (ObjectKind::ConfigMap, &r.name, &r.key, r.optional));
+    let secret = source.secret_key_ref.as_ref();
+    let secret = secret.map(|r| (ObjectKind::Secret, &r.name, &r.key, r.optional));
+    let Some((kind, name, key, optional)) = config_map.or(secret) else {
+        return Err("its source is not supported".to_owned());
+    };
+    let found = input.objects.find(kind, input.pod.namespace(), name);
+    let found = found.and_then(|object| object.value(key).map(|_| object));
+    match found {
+        Ok(object) => object_value(object, key).map(Some),
+        Err(_) if optional == Some(true) => Ok(None),
+        Err(missing) => Err(missing.to_string()),
+    }
 }
 
 /// C-11…C-17. All labels or annotations at once are for volumes only (C-13).

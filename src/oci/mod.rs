@@ -18,7 +18,7 @@ use oci_spec::runtime::{
 
 use crate::holder::proto::Confinement;
 use crate::pod::StaticPod;
-use crate::pod::objects::Objects;
+use crate::pod::objects::{Missing, Objects};
 use crate::volume::spec::{Payload, VolumeOrder};
 
 pub mod devices;
@@ -60,6 +60,12 @@ pub struct NodeFacts {
     pub memory_bytes: u64,
     /// Online processors; 0 if unknown.
     pub cpus: u32,
+    /// N-20: thousandths of a CPU that pods cannot have.
+    pub reserved_cpu_milli: u64,
+    /// N-20: bytes that pods cannot have.
+    pub reserved_memory: u64,
+    /// Bytes of the file system that pods write to; 0 if unknown.
+    pub storage_bytes: u64,
 }
 
 /// Files of the host that are bind-mounted into the container.
@@ -152,7 +158,10 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: String,
     },
-    /// C-17 and references that do not reach this room.
+    /// `envFrom` refers to what is not there.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// C-17, or its source has no value for it.
     #[error("environment variable {name}: {problem}")]
     Env {
         /// The variable.

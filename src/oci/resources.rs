@@ -26,12 +26,12 @@ pub fn field_value(
     selector: &ResourceFieldSelector,
 ) -> Result<Option<String>, String> {
     let container = selected_container(input, selector.container_name.as_deref())?;
-    quantity(input.node, container, selector)
+    quantity((&input.pod.pod, input.node), container, selector)
 }
 
 /// The same of a container that is known.
 pub(super) fn quantity(
-    node: &NodeFacts,
+    (pod, node): (&Pod, &NodeFacts),
     container: &Container,
     selector: &ResourceFieldSelector,
 ) -> Result<Option<String>, String> {
@@ -41,8 +41,18 @@ pub(super) fn quantity(
         Some(_) | None => return Err(format!("resource {:?} is not supported", selector.resource)),
     };
     let amount = match (kind, amount(container, kind, resource)) {
+        // A limit of nothing is none.
+        (Kind::Limit, None | Some(0)) => {
+            let limits = pod.spec.as_ref();
+            let limits = limits.and_then(|spec| spec.resources.as_ref()?.limits.as_ref());
+            let of_pod = limits
+                .and_then(|limits| limits.get(resource))
+                .and_then(nanos);
+            of_pod
+                .filter(|amount| *amount > 0)
+                .or_else(|| node_amount(node, resource))
+        }
         (_, Some(amount)) => Some(amount),
-        (Kind::Limit, None) => node_amount(node, resource),
         (Kind::Request, None) => Some(0),
     };
     let divisor = selector
@@ -85,15 +95,21 @@ fn amount(container: &Container, kind: Kind, resource: &str) -> Option<i128> {
     .and_then(nanos)
 }
 
-/// C-19. Nothing is reserved for the system yet, so what can be allocated is all there is.
+/// C-19: what pods can have of the node together. In billionths.
 fn node_amount(node: &NodeFacts, resource: &str) -> Option<i128> {
-    let units = match resource {
-        "cpu" => i128::from(node.cpus),
-        "memory" => i128::from(node.memory_bytes),
+    let (capacity, reserved, unit) = match resource {
+        "cpu" => (
+            u64::from(node.cpus) * 1000,
+            node.reserved_cpu_milli,
+            NANOS / 1000,
+        ),
+        "memory" => (node.memory_bytes, node.reserved_memory, NANOS),
+        "ephemeral-storage" => (node.storage_bytes, 0, NANOS),
         _ if resource.starts_with("hugepages-") => return Some(0),
         _ => return None,
     };
-    (units > 0).then_some(units * NANOS)
+    let left = i128::from(capacity.saturating_sub(reserved));
+    (capacity > 0).then_some(left * unit)
 }
 
 fn nanos(quantity: &Quantity) -> Option<i128> {

@@ -1,17 +1,18 @@
-//! Text to pods: YAML and JSON, several documents, Pod, PodList and List.
+//! Text to pods and the objects beside them: YAML and JSON, several documents, Pod, ConfigMap, Secret and lists of them.
 //!
 //! text → [`super::yaml`] trees with lines → [`super::decode`] to k8s-openapi types → [`super::defaults`] →
-//! [`super::identity`] → [`super::validate`] and [`super::support`]. Every step reports and goes on, so that a file's
+//! [`super::identity`] → [`super::validate`] and [`super::support`]; for objects, [`super::objects`]. Every step reports and goes on, so that a file's
 //! problems come all at once (the reasons for the YAML parser are in [`super::yaml`]).
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::objects::{LocalObject, ObjectKind};
 use super::report::{Report, Scope};
 use super::yaml::{self, Node};
 use super::{Origin, ParsedFile, PodUid, Severity, StaticPod};
-use super::{decode, defaults, identity, support, validate};
+use super::{decode, defaults, identity, objects, support, validate};
 
 /// S-15.
 pub const MAX_BYTES: usize = 10 << 20;
@@ -26,16 +27,22 @@ pub fn parse(file: &str, content: &[u8], node_name: &str) -> ParsedFile {
         node_name,
         report: &report,
     };
-    let mut pods = reader.pods(content);
-    let bad = report.has_errors_since(0);
-    if bad {
-        pods.clear();
+    let mut found = reader.read(content);
+    if report.has_errors_since(0) {
+        found = Found::default();
     }
     ParsedFile {
-        pods,
-        objects: Vec::new(),
+        pods: found.pods,
+        objects: found.objects,
         diagnostics: report.finish(),
     }
+}
+
+/// What a file has.
+#[derive(Default)]
+struct Found {
+    pods: Vec<StaticPod>,
+    objects: Vec<LocalObject>,
 }
 
 struct Reader<'a> {
@@ -45,9 +52,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn pods(&self, content: &[u8]) -> Vec<StaticPod> {
+    fn read(&self, content: &[u8]) -> Found {
+        let mut found = Found::default();
         let Some(text) = self.text(content) else {
-            return Vec::new();
+            return found;
         };
         let (documents, problems) = yaml::read(text);
         for problem in &problems {
@@ -58,16 +66,15 @@ impl Reader<'_> {
                 "empty; delete the file, or write a PodList with `items: []`, to have no pods",
             );
         }
-        let mut pods = Vec::new();
         if documents.iter().map(objects_in).sum::<usize>() > MAX_OBJECTS {
             self.refuse(&format!("more than {MAX_OBJECTS} objects"));
-            return pods;
+            return found;
         }
         for document in &documents {
-            self.document(document, &mut pods);
+            self.document(document, &mut found);
         }
-        self.refuse_doubles(&pods);
-        pods
+        self.refuse_doubles(&found);
+        found
     }
 
     fn text<'t>(&self, content: &'t [u8]) -> Option<&'t str> {
@@ -91,19 +98,22 @@ impl Reader<'_> {
         self.report.add(Severity::Error, None, "", message);
     }
 
-    fn document(&self, root: &Node, pods: &mut Vec<StaticPod>) {
+    fn document(&self, root: &Node, found: &mut Found) {
         if !matches!(root.value, yaml::Value::Mapping(_)) {
             let message = "not a Kubernetes object, which begins with apiVersion and kind";
             return self.report.error(root.line, "", message);
         }
         self.check_version(root, "", None);
         match self.kind(root) {
-            Some(kind @ ("PodList" | "List")) => self.list(root, kind, pods),
-            kind => pods.extend(self.object(root, "", kind)),
+            Some("List") => self.list(root, None, found),
+            Some("PodList") => self.list(root, Some("Pod"), found),
+            Some("ConfigMapList") => self.list(root, Some("ConfigMap"), found),
+            Some("SecretList") => self.list(root, Some("Secret"), found),
+            kind => self.object(root, "", (kind, found)),
         }
     }
 
-    /// S-63. `implied` is what a missing version stands for: items of a PodList need none.
+    /// S-63. `implied` is what a missing version stands for: items of a PodList and its like need none.
     fn check_version(&self, node: &Node, prefix: &str, implied: Option<&str>) {
         let version = node.get("apiVersion").and_then(|e| e.node.text());
         let field = format!("{prefix}apiVersion");
@@ -124,7 +134,8 @@ impl Reader<'_> {
         node.get("kind").and_then(|e| e.node.text())
     }
 
-    fn list(&self, root: &Node, kind: &str, pods: &mut Vec<StaticPod>) {
+    /// `implied` is the kind of items that do not say it.
+    fn list(&self, root: &Node, implied: Option<&str>, found: &mut Found) {
         let Some(items) = root.get("items") else {
             let message = "missing; write `items: []` to have no pods";
             return self.report.error(root.line, "items", message);
@@ -132,48 +143,43 @@ impl Reader<'_> {
         if !matches!(items.node.value, yaml::Value::Sequence(_)) {
             return self.report.error(items.line, "items", "must be a list");
         }
-        let (version, implied) = match kind {
-            "PodList" => (Some("v1"), Some("Pod")),
-            _ => (None, None),
-        };
+        let version = implied.map(|_| "v1");
         for (index, item) in items.node.items().iter().enumerate() {
             let prefix = format!("items[{index}].");
             self.check_version(item, &prefix, version);
-            pods.extend(self.object(item, &prefix, self.kind(item).or(implied)));
+            self.object(item, &prefix, (self.kind(item).or(implied), found));
         }
     }
 
     /// A document, or an item of a list, that is no list itself.
-    fn object(&self, node: &Node, prefix: &str, kind: Option<&str>) -> Option<StaticPod> {
-        let field = format!("{prefix}kind");
-        let line = node.line_of("kind");
-        match kind {
-            Some("Pod") => return self.pod(node, prefix),
-            Some(kind @ ("ConfigMap" | "Secret")) => {
-                let message = format!("a {kind} has no effect in this version");
-                self.report.warn(line, &field, &message);
-            }
-            Some(other) => {
-                let message = format!("{other:?} is not supported; use Pod, PodList or List");
-                self.report.error(line, &field, &message);
-            }
-            None => self.report.error(line, &field, "missing; write kind: Pod"),
-        }
-        None
-    }
-
-    fn pod(&self, node: &Node, prefix: &str) -> Option<StaticPod> {
-        let mark = self.report.mark();
+    fn object(&self, node: &Node, prefix: &str, (kind, found): (Option<&str>, &mut Found)) {
         let scope = Scope {
             report: self.report,
             node,
             prefix,
         };
+        let object = |kind| objects::read::object(kind, self.file, scope);
+        match kind {
+            Some("Pod") => found.pods.extend(self.pod(scope)),
+            Some("ConfigMap") => found.objects.extend(object(ObjectKind::ConfigMap)),
+            Some("Secret") => found.objects.extend(object(ObjectKind::Secret)),
+            Some(other) => {
+                let message = format!(
+                    "{other:?} is not supported; use Pod, ConfigMap, Secret or a List of them"
+                );
+                scope.error("kind", &message);
+            }
+            None => scope.error("kind", "missing; write kind: Pod"),
+        }
+    }
+
+    fn pod(&self, scope: Scope<'_>) -> Option<StaticPod> {
+        let mark = self.report.mark();
         let decoded = decode::decode::<Pod>(scope);
         support::check(scope);
         let mut pod = decoded?;
         defaults::apply(&mut pod);
-        let document_hash = identity::document_hash(node, self.node_name);
+        let document_hash = identity::document_hash(scope.node, self.node_name);
         let uid = self.uid(&pod, &document_hash, scope)?;
         validate::before_completion(&pod, scope);
         identity::complete(&mut pod, uid.as_str(), self.node_name);
@@ -184,7 +190,7 @@ impl Reader<'_> {
             document_hash,
             origin: Origin {
                 file: self.file.to_owned(),
-                line: node.line,
+                line: scope.node.line,
             },
             diagnostics: self.report.since(mark),
         })
@@ -202,11 +208,19 @@ impl Reader<'_> {
         }
     }
 
-    /// Two pods of one file that could not both run.
-    fn refuse_doubles(&self, pods: &[StaticPod]) {
+    /// Two of one file that could not both be.
+    fn refuse_doubles(&self, found: &Found) {
+        let mut keys = BTreeMap::new();
+        for object in &found.objects {
+            let line = object.origin.line;
+            if let Some(first) = keys.insert(&object.key, line) {
+                let message = format!("{} is already on line {first}", object.key);
+                self.report.error(line, "metadata.name", &message);
+            }
+        }
         let mut names = BTreeMap::new();
         let mut uids = BTreeMap::new();
-        for pod in pods {
+        for pod in &found.pods {
             let line = pod.origin.line;
             if let Some(first) = names.insert(pod.full_name(), line) {
                 let message = format!("pod {} is already on line {first}", pod.full_name());

@@ -18,6 +18,7 @@ pub mod objects;
 pub mod ports;
 pub mod probe;
 pub mod quantity;
+pub mod references;
 mod report;
 pub mod requests;
 mod scalar;

@@ -165,20 +165,13 @@ const PARTLY: &[(&str, &str)] = &[
     ),
 ];
 
-/// S-140…S-145: what only an API server could give, and the resource that is named in the message.
+/// S-140…S-145: what only an API server could give, and the resource that is named in the message. ConfigMaps and Secrets
+/// are read beside the pods ([`super::objects`]).
 const REFERENCES: &[(&str, &str)] = &[
     ("spec.serviceAccountName", "serviceaccounts"),
     ("spec.serviceAccount", "serviceaccounts"),
-    ("spec.imagePullSecrets", "secrets"),
     ("spec.resourceClaims", "resourceclaims"),
     ("spec.containers[].resources.claims", "resourceclaims"),
-    ("spec.containers[].envFrom[].secretRef", "secrets"),
-    ("spec.containers[].envFrom[].configMapRef", "configmaps"),
-    ("spec.containers[].env[].valueFrom.secretKeyRef", "secrets"),
-    (
-        "spec.containers[].env[].valueFrom.configMapKeyRef",
-        "configmaps",
-    ),
 ];
 
 /// What only an API server could give, or a driver of the node's: refused, with what to write instead.

@@ -4,6 +4,7 @@
 mod action;
 mod annotations;
 mod container;
+mod env;
 mod lifecycle;
 mod mounts;
 mod node;
@@ -26,8 +27,8 @@ pub(super) fn before_completion(pod: &Pod, scope: Scope<'_>) {
     }
 }
 
-const SUBDOMAIN: &str = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253";
-const LABEL: &str = "must be lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63";
+pub(super) const SUBDOMAIN: &str = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, at most 253";
+pub(super) const LABEL: &str = "must be lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63";
 
 /// A pod with its defaults and its full name.
 pub(super) fn pod(pod: &Pod, scope: Scope<'_>) {

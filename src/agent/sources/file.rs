@@ -2,10 +2,12 @@
 //! gives the complete set.
 //!
 //! It never loses a pod by accident: a bad file keeps its last good pods until it is deleted or valid (D-1), a directory
-//! that vanished keeps them all (D-2), and what a file contains is replaced as one (D-3). A missing file counts as
+//! that vanished keeps them all (D-2), and what a file contains is replaced as one (D-3). So it is with ConfigMaps and
+//! Secrets. A missing file counts as
 //! deleted only when it is still missing [`SETTLE_MS`] later: editors save by moving the old file away first, and `rm -r`
 //! deletes the files before their directory.
 
+mod claims;
 mod read;
 
 use std::collections::BTreeMap;
@@ -16,8 +18,9 @@ use std::path::{Path, PathBuf};
 
 use crate::api::types::FileStatus;
 use crate::holder::proto::Stamp;
-use crate::pod::objects::Objects;
-use crate::pod::{Diagnostic, ParsedFile, Severity, StaticPod, manifest};
+use crate::pod::objects::{LocalObject, Objects};
+use crate::pod::{Diagnostic, Severity, StaticPod, manifest};
+use claims::Claims;
 use read::{Identity, Sight};
 
 /// How long a file must be missing to count as deleted.
@@ -66,11 +69,26 @@ struct Known {
     content: Option<u64>,
     /// The content that was read is bad, or nothing was read yet.
     bad: bool,
-    /// The pods of the last good content.
-    good: Vec<StaticPod>,
+    /// The last good content.
+    good: Good,
     diagnostics: Vec<Diagnostic>,
+    /// Permission bits, when it was last read.
+    mode: u32,
     /// CLOCK_BOOTTIME ms at which it was first not found.
     missing_since: Option<u64>,
+}
+
+/// What a file contains.
+#[derive(Debug, Default)]
+struct Good {
+    pods: Vec<StaticPod>,
+    objects: Vec<LocalObject>,
+}
+
+impl Good {
+    fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.objects.is_empty()
+    }
 }
 
 impl FileSource {
@@ -89,16 +107,33 @@ impl FileSource {
     /// that file is valid or deleted. To be called before the first scan. Pods from elsewhere are left out.
     pub fn seed(&mut self, pods: Vec<StaticPod>) {
         for pod in pods {
-            let file = PathBuf::from(&pod.origin.file);
-            if file != self.path && file.parent() != Some(&self.path) {
+            let Some(good) = self.seeded(&pod.origin.file) else {
                 continue;
-            }
-            let known = self.files.entry(file).or_default();
-            known.bad = true;
-            if !known.good.iter().any(|p| p.full_name() == pod.full_name()) {
-                known.good.push(pod);
+            };
+            if !good.pods.iter().any(|p| p.full_name() == pod.full_name()) {
+                good.pods.push(pod);
             }
         }
+    }
+
+    /// The same for the ConfigMaps and Secrets that an earlier agent knew.
+    pub fn seed_objects(&mut self, objects: Vec<LocalObject>) {
+        for object in objects {
+            if let Some(good) = self.seeded(&object.origin.file) {
+                good.objects.push(object);
+            }
+        }
+    }
+
+    /// What counts as the last good content of a file until it is read; none if the file is not of this source.
+    fn seeded(&mut self, file: &str) -> Option<&mut Good> {
+        let file = PathBuf::from(file);
+        if file != self.path && file.parent() != Some(&self.path) {
+            return None;
+        }
+        let known = self.files.entry(file).or_default();
+        known.bad = true;
+        Some(&mut known.good)
     }
 
     /// Looks at everything again. Reads only what changed; never blocks on FIFOs or devices; never fails.
@@ -214,19 +249,16 @@ impl FileSource {
                 known.bad = true;
                 known.diagnostics = vec![remark(Severity::Error, &file, &message)];
             }
-            Sight::Content { bytes, identity } if known.content == Some(hash(&bytes)) => {
+            Sight::Content {
+                bytes,
+                identity,
+                mode,
+            } => {
                 known.identity = identity;
-            }
-            Sight::Content { bytes, identity } => {
-                known.content = Some(hash(&bytes));
-                let ParsedFile {
-                    pods, diagnostics, ..
-                } = manifest::parse(&file, &bytes, &self.node_name);
-                known.identity = identity;
-                known.bad = diagnostics.iter().any(|d| d.severity == Severity::Error);
-                known.diagnostics = diagnostics;
-                if !known.bad {
-                    known.good = pods;
+                known.mode = mode;
+                let content = Some(hash(&bytes));
+                if std::mem::replace(&mut known.content, content) != content {
+                    self.parse(&file, &bytes, &mut known);
                 }
             }
         }
@@ -234,7 +266,20 @@ impl FileSource {
         Some(known)
     }
 
-    /// A bad file under a new name is the same bad file: it keeps its last good pods.
+    fn parse(&self, file: &str, content: &[u8], known: &mut Known) {
+        let parsed = manifest::parse(file, content, &self.node_name);
+        let mut problems = parsed.diagnostics.iter();
+        known.bad = problems.any(|d| d.severity == Severity::Error);
+        known.diagnostics = parsed.diagnostics;
+        if !known.bad {
+            known.good = Good {
+                pods: parsed.pods,
+                objects: parsed.objects,
+            };
+        }
+    }
+
+    /// A bad file under a new name is the same bad file: it keeps its last good content.
     fn adopt_renamed(&mut self, vanished: &mut BTreeMap<PathBuf, Known>) {
         for (path, known) in &mut self.files {
             let Some(identity) = known
@@ -249,8 +294,10 @@ impl FileSource {
             });
             if let Some(old) = old.and_then(|old| vanished.remove(&old)) {
                 known.good = old.good;
-                for pod in &mut known.good {
-                    pod.origin.file = path.to_string_lossy().into_owned();
+                let pods = known.good.pods.iter_mut().map(|pod| &mut pod.origin);
+                let objects = known.good.objects.iter_mut().map(|o| &mut o.origin);
+                for origin in pods.chain(objects) {
+                    origin.file = path.to_string_lossy().into_owned();
                 }
             }
         }
@@ -267,11 +314,13 @@ impl FileSource {
             .chain(missing)
             .map(|(path, known)| {
                 let mut diagnostics = known.diagnostics.clone();
-                let pods = claims.claim(path, known, &mut diagnostics);
+                let (pods, objects) = claims.claim(path, known, &mut diagnostics);
+                let has_any = !pods.is_empty() || !objects.is_empty();
                 FileStatus {
                     file: path.to_string_lossy().into_owned(),
-                    held: !pods.is_empty() && (unreadable || known.bad || is_missing(known)),
+                    held: has_any && (unreadable || known.bad || is_missing(known)),
                     pods,
+                    objects,
                     diagnostics,
                 }
             })
@@ -280,64 +329,16 @@ impl FileSource {
         let missing_since = self.files.values().filter_map(|k| k.missing_since).min();
         Snapshot {
             pods: claims.pods,
-            objects: Objects::default(),
+            objects: Objects {
+                by_key: claims.objects,
+                looked_in: self.path.to_string_lossy().into_owned(),
+            },
             files,
             again_at_boot_ms: missing_since
                 .filter(|_| !unreadable)
                 .map(|since| since.saturating_add(SETTLE_MS)),
             directory_problem,
         }
-    }
-}
-
-/// D-12: the bytewise first file wins a name steadily.
-#[derive(Default)]
-struct Claims {
-    pods: Vec<StaticPod>,
-    names: BTreeMap<String, String>,
-    uids: BTreeMap<crate::pod::PodUid, String>,
-}
-
-impl Claims {
-    /// Adds the file's pods that nobody has claimed; gives their full names.
-    fn claim(
-        &mut self,
-        path: &Path,
-        known: &Known,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Vec<String> {
-        let file = path.to_string_lossy();
-        let mut claimed = Vec::new();
-        for pod in &known.good {
-            let name = pod.full_name();
-            let problem = match (self.names.get(&name), self.uids.get(&pod.uid)) {
-                (Some(owner), _) => ("metadata.name", format!("pod {name} is already in {owner}")),
-                (None, Some(owner)) => (
-                    "metadata.uid",
-                    format!("a pod in {owner} has the uid {} already", pod.uid),
-                ),
-                (None, None) => {
-                    self.names.insert(name.clone(), file.clone().into_owned());
-                    self.uids.insert(pod.uid.clone(), file.clone().into_owned());
-                    self.pods.push(pod.clone());
-                    claimed.push(name);
-                    continue;
-                }
-            };
-            if known.missing_since.is_none() {
-                let (field, what) = problem;
-                diagnostics.push(Diagnostic {
-                    line: Some(pod.origin.line),
-                    field: field.to_owned(),
-                    ..remark(
-                        Severity::Error,
-                        &file,
-                        &format!("{what}, which comes first; this one does not run"),
-                    )
-                });
-            }
-        }
-        claimed
     }
 }
 

@@ -170,7 +170,8 @@ impl<'a> Collected<'a> {
         let name = selector.container_name.as_deref().unwrap_or_default();
         let (_, container) = lifecycle::member(&self.facts.pod.pod, name)
             .ok_or_else(|| format!("there is no container {name:?}"))?;
-        let value = resources::quantity(self.facts.node, container, selector)?;
+        let value =
+            resources::quantity((&self.facts.pod.pod, self.facts.node), container, selector)?;
         Ok(value.unwrap_or_default())
     }
 

@@ -57,6 +57,11 @@ fn describe(name: &str, content: &[u8]) -> String {
         )
         .unwrap();
     }
+    for object in &parsed.objects {
+        let keys: Vec<_> = object.data.keys().map(String::as_str).collect();
+        let (key, line, keys) = (&object.key, object.origin.line, keys.join(" "));
+        writeln!(out, "{key} {} line {line}: {keys}", object.type_).unwrap();
+    }
     out
 }
 

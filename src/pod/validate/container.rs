@@ -1,16 +1,14 @@
-//! Containers: names, images, ports, environment, resources.
+//! Containers: names, images, ports, resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{
-    Container, EnvVar, ObjectFieldSelector, PodSpec, ResourceFieldSelector, ResourceRequirements,
-};
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{LABEL, lifecycle, mounts, one_of, ports, security};
+use super::{LABEL, env, lifecycle, mounts, one_of, ports, security};
 use crate::pod::image_ref::ImageRef;
 use crate::pod::lifecycle::{Role, init_role};
-use crate::pod::names::{is_dns_label, is_env_name, is_qualified_name};
+use crate::pod::names::is_dns_label;
 use crate::pod::quantity;
 use crate::pod::report::Scope;
 
@@ -73,9 +71,7 @@ fn container(container: &Container, path: &str, scope: Scope<'_>) {
         &format!("{path}.terminationMessagePolicy"),
         scope,
     );
-    for (index, var) in container.env.iter().flatten().enumerate() {
-        env(var, &format!("{path}.env[{index}]"), scope);
-    }
+    env::all(container, path, scope);
     if let Some(requirements) = &container.resources {
         resources(requirements, &format!("{path}.resources"), scope);
     }
@@ -92,104 +88,6 @@ fn image(container: &Container, path: &str, scope: Scope<'_>) {
     } else if let Err(error) = image.parse::<ImageRef>() {
         scope.warn(path, &error.to_string());
     }
-}
-
-/// S-115.
-fn env(var: &EnvVar, path: &str, scope: Scope<'_>) {
-    if var.name.is_empty() {
-        scope.error(&format!("{path}.name"), "missing");
-    } else if !is_env_name(&var.name) {
-        scope.error(
-            &format!("{path}.name"),
-            "must be printable ASCII without '='",
-        );
-    }
-    let Some(from) = &var.value_from else { return };
-    if var.value.as_deref().is_some_and(|v| !v.is_empty()) {
-        scope.error(&format!("{path}.valueFrom"), "not possible beside value");
-    }
-    let sources = [
-        from.field_ref.is_some(),
-        from.resource_field_ref.is_some(),
-        from.config_map_key_ref.is_some(),
-        from.secret_key_ref.is_some(),
-        from.file_key_ref.is_some(),
-    ];
-    if sources.into_iter().filter(|s| *s).count() != 1 {
-        scope.error(&format!("{path}.valueFrom"), "needs exactly one source");
-    }
-    if let Some(field) = &from.field_ref {
-        field_ref(field, &format!("{path}.valueFrom.fieldRef"), scope);
-    }
-    if let Some(field) = &from.resource_field_ref {
-        resource_ref(field, &format!("{path}.valueFrom.resourceFieldRef"), scope);
-    }
-}
-
-/// C-11…C-17.
-fn field_ref(field: &ObjectFieldSelector, path: &str, scope: Scope<'_>) {
-    if field.api_version.as_deref() != Some("v1") {
-        scope.error(&format!("{path}.apiVersion"), "must be v1");
-    }
-    if !is_env_field(&field.field_path) {
-        let message = format!(
-            "{:?} is not one of metadata.name, metadata.namespace, metadata.uid, metadata.labels['…'], metadata.annotations['…'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP and status.podIPs",
-            field.field_path
-        );
-        scope.error(&format!("{path}.fieldPath"), &message);
-    }
-}
-
-/// C-18.
-pub(super) fn resource_ref(field: &ResourceFieldSelector, path: &str, scope: Scope<'_>) {
-    let (list, resource) = field.resource.split_once('.').unwrap_or_default();
-    let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage")
-        || resource.starts_with("hugepages-");
-    if !known || !matches!(list, "limits" | "requests") {
-        scope.error(
-            &format!("{path}.resource"),
-            "must be limits. or requests. with cpu, memory, ephemeral-storage or hugepages-<size>",
-        );
-    }
-    let divisor = field.divisor.as_ref().map_or("1", |d| d.0.as_str());
-    let allowed: &[&str] = if resource == "cpu" {
-        &["0", "1", "1m"]
-    } else {
-        &[
-            "0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
-        ]
-    };
-    let same = |other: &&str| quantity::nanos(other) == quantity::nanos(divisor);
-    if quantity::nanos(divisor).is_none() || !allowed.iter().any(same) {
-        let message = if resource == "cpu" {
-            "must be 1 or 1m"
-        } else {
-            "must be 1, or 1 with one of the units k to E and Ki to Ei"
-        };
-        scope.error(&format!("{path}.divisor"), message);
-    }
-}
-
-fn is_env_field(path: &str) -> bool {
-    let subscript = |prefix: &str| {
-        path.strip_prefix(prefix)
-            .and_then(|rest| rest.strip_prefix("['"))
-            .and_then(|rest| rest.strip_suffix("']"))
-            .is_some_and(|key| is_qualified_name(&key.to_ascii_lowercase()))
-    };
-    matches!(
-        path,
-        "metadata.name"
-            | "metadata.namespace"
-            | "metadata.uid"
-            | "spec.nodeName"
-            | "spec.serviceAccountName"
-            | "status.hostIP"
-            | "status.hostIPs"
-            | "status.podIP"
-            | "status.podIPs"
-    ) || subscript("metadata.labels")
-        || subscript("metadata.annotations")
 }
 
 fn quantities(amounts: Option<&BTreeMap<String, Quantity>>, path: &str, scope: Scope<'_>) {

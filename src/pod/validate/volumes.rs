@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     KeyToPath, PodSpec, ProjectedVolumeSource, Volume,
 };
 
-use super::{LABEL, container, one_of};
+use super::{LABEL, env, one_of};
 use crate::pod::image_ref::ImageRef;
 use crate::pod::names::{is_dns_label, is_file_path, is_qualified_name};
 use crate::pod::quantity;
@@ -216,7 +216,7 @@ fn downward_files(items: Option<&[DownwardAPIVolumeFile]>, path: &str, scope: Sc
                 // V-35.
                 let name = field.container_name.as_deref().unwrap_or_default();
                 present(name, &format!("{path}.containerName"), scope);
-                container::resource_ref(field, &path, scope);
+                env::resource_ref(field, &path, scope);
             }
             (Some(_), Some(_)) | (None, None) => {
                 scope.error(&path, "needs either fieldRef or resourceFieldRef");

@@ -66,6 +66,8 @@ pub(super) enum Sight {
         bytes: Vec<u8>,
         /// None when it changed so lately that the same identity proves nothing.
         identity: Option<Identity>,
+        /// Permission bits.
+        mode: u32,
     },
 }
 
@@ -76,7 +78,7 @@ pub(super) fn look(path: &Path, known: Option<Identity>, now: jiff::Timestamp) -
             drop(file);
             Sight::Unchanged
         }
-        Ok(Opened::Regular(file, identity)) => match read(file, identity, now) {
+        Ok(Opened::Regular(file, identity)) => match read(&file, identity, now) {
             Ok(content) => content,
             Err(error) => Sight::Unreadable(error.to_string()),
         },
@@ -119,17 +121,17 @@ fn open(path: &Path) -> io::Result<Opened> {
     Ok(Opened::Regular(file, Identity::of(&metadata)))
 }
 
-fn read(file: File, before: Identity, now: jiff::Timestamp) -> io::Result<Sight> {
+fn read(file: &File, before: Identity, now: jiff::Timestamp) -> io::Result<Sight> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
-    (&file)
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)?;
-    let after = Identity::of(&file.metadata()?);
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let metadata = file.metadata()?;
+    let after = Identity::of(&metadata);
     let settled = after == before && before.changed_ns + TICK_NS < now.as_nanosecond();
     Ok(Sight::Content {
         bytes,
         identity: settled.then_some(after),
+        mode: metadata.mode() & 0o7777,
     })
 }
 

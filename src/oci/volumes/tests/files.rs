@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -21,6 +21,7 @@ fn object(kind: ObjectKind, name: &str, data: &[(&str, &str)]) -> LocalObject {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
             .collect(),
+        binary: BTreeSet::new(),
         origin: Origin {
             file: "objects.yaml".to_owned(),
             line: 3,

@@ -117,7 +117,9 @@ fn unchanged_files_are_not_read_again() {
     assert!(known(&f).is_some());
     // A marker that only a new reading would replace.
     let file = f.path("a.yaml");
-    f.source.files.get_mut(&file).unwrap().good[0].origin.line = 77;
+    f.source.files.get_mut(&file).unwrap().good.pods[0]
+        .origin
+        .line = 77;
     assert_eq!(f.scan().pods[0].origin.line, 77);
     f.put("a.yaml", &pod("a", "x:2"));
     assert_ne!(uid(&f.scan(), "a-node"), uid(&first, "a-node"));
