@@ -37,6 +37,7 @@ impl Agent {
                 self.jobs.sync = Job::Idle;
                 self.conditions.report(About::Sync, outcome);
             }
+            News::Limited(outcomes) => self.limited(outcomes),
             News::Swept => self.jobs.sweep = Job::Idle,
         }
         Need::Pass
@@ -174,6 +175,7 @@ impl Agent {
             self.sandboxes.remove(&id.uid);
             self.conditions.clear(&About::Holder(id.uid.clone()));
             self.conditions.clear(&About::Cleaning(id.uid.clone()));
+            self.conditions.clear(&About::Limits(id.uid.clone()));
         }
     }
 }

@@ -15,6 +15,7 @@ use super::trash;
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::cgroup::CgroupError;
+use crate::holder::limits::LimitError;
 use crate::holder::proto::{PROTO_VERSION, PidNamespace, PodRecord, Request, SandboxSpec, Stamp};
 use crate::network;
 use crate::plan::{self, Action};
@@ -28,6 +29,8 @@ enum SandboxError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
 }
 
 impl Agent {
@@ -84,7 +87,8 @@ impl Agent {
             return self.sandbox_failed(uid, chain(&error), now);
         }
         let id = self.new_sandbox_id(uid.clone());
-        self.hold(id, record, Seed::Spawn);
+        self.hold(id.clone(), record, Seed::Spawn);
+        self.note_limits(&id, now);
     }
 
     fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> PodRecord {
@@ -115,6 +119,7 @@ impl Agent {
         store::write_json(&paths.pod_record(), record)?;
         self.cgroups.create(&record.sandbox.holder_cgroup)?;
         self.cgroups.create(&record.sandbox.pod_cgroup)?;
+        self.limit_new_pod(record)?;
         Ok(())
     }
 

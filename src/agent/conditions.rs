@@ -1,10 +1,11 @@
 //! What a person should know about the node (design: invariant 10). A condition is said once in the log when it begins
 //! or changes, and shown as long as it holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::log::Log;
+use crate::oci::limits::Missing;
 use crate::pod::PodUid;
 
 /// What a condition is about; one text each.
@@ -30,6 +31,14 @@ pub enum About {
     Watch(PathBuf),
     /// What the holder of this pod says of its logs and its record.
     Holder(PodUid),
+    /// Limits of all pods together.
+    AllPods,
+    /// Limits of the QoS class with this cgroup.
+    Class(String),
+    /// New limits of this pod.
+    Limits(PodUid),
+    /// What pods ask for and the kernel cannot limit.
+    Missing(Missing),
     /// What a dead sandbox left of this pod does not go.
     Cleaning(PodUid),
 }
@@ -65,6 +74,18 @@ impl Conditions {
         match outcome {
             Ok(_) => self.clear(&about),
             Err(error) => self.set(about, crate::error::chain(&error)),
+        }
+    }
+    /// The kernel cannot limit these, which pods ask for.
+    pub fn keep_missing(&mut self, missing: &BTreeSet<Missing>) {
+        self.texts.retain(|about, _| {
+            let About::Missing(limit) = about else {
+                return true;
+            };
+            missing.contains(limit)
+        });
+        for limit in missing {
+            self.set(About::Missing(*limit), limit.text().to_owned());
         }
     }
     /// Their texts.

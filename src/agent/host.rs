@@ -13,6 +13,7 @@ use crate::holder::device_rules;
 use crate::image::platform::Platform;
 use crate::network;
 use crate::oci::NodeFacts;
+use crate::oci::limits::{Controllers, LimitRules};
 use crate::plan::{Allocatable, Rules};
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 const MAX_TEXT: u64 = 1 << 20;
 
 /// Looks once; addresses may change later, see [`addresses`].
-pub fn facts(config: &Config) -> NodeFacts {
+pub fn facts(config: &Config, controllers: Controllers) -> NodeFacts {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let unified_cgroups = is_unified(&mountinfo);
     let v1_controllers = v1_controllers(&mountinfo);
@@ -47,9 +48,16 @@ pub fn facts(config: &Config) -> NodeFacts {
             .filter(|(_, cap)| !has(*cap))
             .map(|(name, _)| format!("CAP_{name}"))
             .collect(),
-        memory_bytes: memory_bytes(&meminfo),
+        memory_bytes: meminfo_bytes(&meminfo, "MemTotal:"),
+        has_swap: meminfo_bytes(&meminfo, "SwapTotal:") > 0,
         cpus: std::thread::available_parallelism()
             .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        controllers,
+        limit_rules: LimitRules {
+            cpu_period: config.cpu_period_us,
+            pod_pids: config.pod_pids,
+            single_process_oom_kill: config.single_process_oom_kill,
+        },
         reserved_cpu_milli: config.reserved.cpu_milli,
         reserved_memory: config.reserved.memory,
         storage_bytes: storage_bytes(&config.paths.root_dir),
@@ -153,10 +161,10 @@ fn has_controller(mounts: &[String], wanted: &str) -> bool {
         .any(|mount| mount.split(',').any(|name| name == wanted))
 }
 
-fn memory_bytes(meminfo: &str) -> u64 {
+fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
     meminfo
         .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .find_map(|line| line.strip_prefix(key))
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(0, |kib| kib.saturating_mul(1024))
 }

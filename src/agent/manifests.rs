@@ -85,6 +85,7 @@ impl Agent {
         let frequency = self.config.file_check_frequency.as_millis();
         let period = u64::try_from(frequency).unwrap_or(u64::MAX).max(1000);
         self.manifests.next_rescan_boot_ms = now.boot_ms.saturating_add(period);
+        self.limits.try_again();
         self.node.host_ips = host::addresses();
         self.rules.host_ip = self.node.host_ips.first().cloned();
         for watch in &self.watches {

@@ -11,6 +11,7 @@
 //! | [`pass`], [`apply`], `launch` | one pass; doing what the plan says; a container's bundle |
 //! | [`sources`], `manifests`, [`watch`] | the manifest directory; when it is read; hints that something changed |
 //! | [`start`], `adopt`, [`host`] | what must be true first; holders of an earlier agent; facts about this machine |
+//! | `limits` | how much pods and QoS classes may use |
 //! | [`link`], `sandboxes`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
 //! | [`probes`] | one task for each probe that runs |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
@@ -46,6 +47,7 @@ mod host;
 mod imports;
 mod jobs;
 mod launch;
+mod limits;
 mod link;
 pub mod log;
 mod manifests;
@@ -80,6 +82,7 @@ use conditions::{About, Conditions};
 use figures::Turns;
 use imports::Imports;
 use jobs::Jobs;
+use limits::Kept;
 use log::Log;
 use manifests::Manifests;
 use news::News;
@@ -170,14 +173,16 @@ fn take_over(
         known.push((record.history.start_time, record.pod.clone()));
         history.pods.insert(record.pod.uid, record.history);
     }
-    let node = host::facts(&config);
+    let cgroups = Cgroups::discover()?;
+    let controllers = cgroups.controllers(&config.cgroup_root)?;
+    let node = host::facts(&config, controllers);
     if let Some(text) = host::device_rules_condition(&node) {
         conditions.set(About::DeviceRules, text);
     }
     let mut agent = Agent {
         rules: host::rules(&config, &node, boot_id),
         log,
-        cgroups: Rc::new(Cgroups::discover()?),
+        cgroups: Rc::new(cgroups),
         store: Store::open(&config.paths.images())?,
         manifests: Manifests::new(FileSource::new(
             &config.pod_manifest_path,
@@ -204,10 +209,12 @@ fn take_over(
         figures: Turns::new(),
         is_tidy: false,
         watches: Vec::new(),
+        limits: Kept::default(),
         next_serial: 1,
         node,
         config,
     };
+    agent.limit_all_pods()?;
     agent.adopt_all()?;
     agent.seed_source(known);
     agent.manifests.seed_objects(objects);

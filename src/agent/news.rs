@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::child::ChildError;
+use super::limits;
 use super::probes::Report;
 use super::store::WriteError;
 use crate::holder::proto::{HolderState, Reply};
@@ -48,6 +49,8 @@ pub enum News {
     CleaningStuck(SandboxId),
     /// Records are on the disk, or could not be.
     Synced(Result<(), WriteError>),
+    /// Limits of pods were set, or could not be; none when there was no thread for it.
+    Limited(Option<limits::Outcomes>),
     /// A child that removes trees ended.
     Swept,
 }

@@ -55,10 +55,12 @@ impl Agent {
         for event in events {
             self.record_of_plan(event, now);
         }
+        self.keep_limits(now);
         let is_over = self.wishes.stop && self.sandboxes.is_empty() && actions.is_empty();
         for action in actions {
             self.apply(action, now);
         }
+        self.limit_classes();
         self.reconcile_probes(probes, now);
         self.start_jobs();
         let shown = Shown {

@@ -12,6 +12,7 @@ use super::conditions::Conditions;
 use super::figures::Turns;
 use super::imports::Imports;
 use super::jobs::Jobs;
+use super::limits::Kept;
 use super::log::Log;
 use super::manifests::Manifests;
 use super::news::{News, SandboxId};
@@ -112,6 +113,8 @@ pub struct Agent {
     pub is_tidy: bool,
     /// Ask tasks that watch paths whether these are still what they were.
     pub watches: Vec<Sender<()>>,
+    /// How much pods may use.
+    pub limits: Kept,
     /// Serial of the next sandbox.
     pub next_serial: u64,
 }

@@ -100,23 +100,27 @@ pub fn sync(paths: &[PathBuf]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// [`sync`], off the loop. In a thread that ends with its work: the pool of `smol::unblock` (blocking 1.7) never lets its
-/// last thread go, and that one wakes up twice a second for ever (invariant 5).
+/// [`sync`], off the loop.
 pub async fn sync_aside(paths: Vec<PathBuf>) -> Result<(), WriteError> {
-    let first = paths.first().cloned().unwrap_or_default();
+    let path = paths.first().cloned().unwrap_or_default();
+    let synced = aside("sync", move || sync(&paths)).await;
+    synced.unwrap_or_else(|source| Err(WriteError { path, source }))
+}
+
+/// Does what may block, off the loop. In a thread that ends with its work: the pool of `smol::unblock` (blocking 1.7) never
+/// lets its last thread go, and that one wakes up twice a second for ever (invariant 5).
+pub async fn aside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
     let (done, outcome) = async_channel::bounded(1);
-    let started = std::thread::Builder::new()
-        .name("sync".to_owned())
+    std::thread::Builder::new()
+        .name(name.to_owned())
         .stack_size(SYNC_STACK)
         .spawn(move || {
             // Nobody waits any more only when the agent ends.
-            let _ = done.try_send(sync(&paths));
-        });
-    match started {
-        Ok(_) => outcome.recv().await.unwrap_or(Ok(())),
-        Err(source) => Err(WriteError {
-            path: first,
-            source,
-        }),
-    }
+            let _ = done.try_send(work());
+        })?;
+    let gone = |_| io::ErrorKind::BrokenPipe.into();
+    outcome.recv().await.map_err(gone)
 }

@@ -1,4 +1,4 @@
-//! The configuration file's fields (N-51, N-55, N-58, N-59, N-63, N-64, N-68), each optional.
+//! The configuration file's fields (N-51, N-55…N-59, N-63, N-64, N-68), each optional.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +20,15 @@ pub(super) struct File {
     pub(super) max_pods: Option<u32>,
     pub(super) system_reserved: BTreeMap<String, String>,
     pub(super) kube_reserved: BTreeMap<String, String>,
+    pub(super) enforce_node_allocatable: Option<Vec<String>>,
+    #[serde(rename = "cpuCFSQuota")]
+    pub(super) cpu_cfs_quota: Option<bool>,
+    #[serde(rename = "cpuCFSQuotaPeriod")]
+    pub(super) cpu_cfs_quota_period: Option<String>,
+    pub(super) pod_pids_limit: Option<i64>,
+    #[serde(rename = "singleProcessOOMKill")]
+    pub(super) single_process_oom_kill: Option<bool>,
+    pub(super) memory_swap: MemorySwap,
     pub(super) shutdown_grace_period: Option<String>,
     pub(super) shutdown_grace_period_critical_pods: Option<String>,
     pub(super) shutdown_grace_period_by_pod_priority: Vec<TurnByPriority>,
@@ -30,6 +39,12 @@ pub(super) struct File {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct CrashLoopBackOff {
     pub(super) max_container_restart_period: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct MemorySwap {
+    pub(super) swap_behavior: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

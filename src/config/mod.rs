@@ -190,6 +190,14 @@ pub struct Config {
     pub max_pods: u32,
     /// N-20: what is kept from pods.
     pub reserved: Reserved,
+    /// N-20, C-85: `enforceNodeAllocatable`: all pods together cannot have what is kept from them.
+    pub enforces_allocatable: bool,
+    /// C-72: microseconds; none if processors are not limited (`cpuCFSQuota: false`).
+    pub cpu_period_us: Option<u64>,
+    /// C-77: processes and threads of one pod.
+    pub pod_pids: Option<u64>,
+    /// C-74: for want of memory, single processes are killed rather than whole containers.
+    pub single_process_oom_kill: bool,
     /// N-26: which pods end when at a node shutdown, from the lowest priority.
     pub shutdown: Vec<ShutdownTurn>,
 }
@@ -210,6 +218,10 @@ impl Config {
             node_labels: BTreeMap::new(),
             max_pods: 110,
             reserved: Reserved::default(),
+            enforces_allocatable: true,
+            cpu_period_us: Some(100_000),
+            pod_pids: None,
+            single_process_oom_kill: false,
             shutdown: node::default_turns(),
         }
     }

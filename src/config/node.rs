@@ -13,6 +13,8 @@ pub(super) const NANOS: u128 = 1_000_000_000;
 /// N-26: `system-cluster-critical` and above.
 const CRITICAL: i32 = 2_000_000_000;
 const BAD_START: &str = "must be between 1s and the longest back-off";
+const BAD_ENFORCED: &str = "must be [pods], or [] for nothing; other cgroups are not ours";
+const BAD_SWAP: &str = "must be NoSwap: containers do not swap";
 const BAD_LABEL: &str = "must be a label, written like example.com/disk=ssd";
 
 impl Place<'_> {
@@ -34,7 +36,49 @@ impl Place<'_> {
             config.node_labels.insert(key.clone(), value.clone());
         }
         config.shutdown = self.turns(file)?;
-        Ok(())
+        self.limits(file, config)
+    }
+
+    /// C-72, C-74, C-75, C-77, C-85.
+    fn limits(&self, file: &File, config: &mut Config) -> Result<(), ConfigError> {
+        config.cpu_period_us = self.cpu_period(file)?;
+        config.pod_pids = match file.pod_pids_limit {
+            None | Some(-1) => None,
+            Some(limit) => Some(
+                u64::try_from(limit)
+                    .ok()
+                    .filter(|&limit| limit > 0)
+                    .ok_or_else(|| {
+                        self.refuse("podPidsLimit", "must be above 0, or -1 for no limit")
+                    })?,
+            ),
+        };
+        config.single_process_oom_kill = file.single_process_oom_kill == Some(true);
+        if let Some(groups) = &file.enforce_node_allocatable {
+            config.enforces_allocatable =
+                match groups.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                    [] | ["none"] => false,
+                    ["pods"] => true,
+                    _ => return Err(self.refuse("enforceNodeAllocatable", BAD_ENFORCED)),
+                };
+        }
+        match file.memory_swap.swap_behavior.as_deref() {
+            None | Some("" | "NoSwap") => Ok(()),
+            Some(_) => Err(self.refuse("memorySwap.swapBehavior", BAD_SWAP)),
+        }
+    }
+
+    fn cpu_period(&self, file: &File) -> Result<Option<u64>, ConfigError> {
+        let field = "cpuCFSQuotaPeriod";
+        let period = match &file.cpu_cfs_quota_period {
+            Some(text) => self.duration(field, text)?,
+            None => Duration::from_millis(100),
+        };
+        if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&period) {
+            return Err(self.refuse(field, "must be between 1ms and 1s"));
+        }
+        let us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+        Ok((file.cpu_cfs_quota != Some(false)).then_some(us))
     }
 
     /// P-67: a cap below the usual start becomes the start, too.

@@ -1,5 +1,5 @@
 //! Control groups by their files, v1, hybrid and v2 alike: a path means that directory in every mounted hierarchy.
-//! Limits are libcontainer's work; this is only about which processes belong together and how to end them.
+//! This is about which processes belong together and how to end them; [`super::limits`] is about how much they may use.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,10 @@ pub enum CgroupError {
     },
 }
 
-fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CgroupError {
+pub(super) fn io_error(
+    operation: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> CgroupError {
     let path = path.to_owned();
     move |source| CgroupError::Io {
         operation,
@@ -40,7 +43,7 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> C
 
 /// What a hierarchy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// v1 with controllers that libcontainer handles.
     Controllers,
     /// v1 `cpuset`: new groups are unusable until they have cpus and memory nodes.
@@ -52,10 +55,9 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Hierarchy {
+pub(super) struct Hierarchy {
     mount: PathBuf,
-    kind: Kind,
-    memory: bool,
+    pub(super) kind: Kind,
     /// What v1 mounts it for.
     controllers: Vec<String>,
 }
@@ -63,11 +65,11 @@ struct Hierarchy {
 /// Every mounted hierarchy.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
-    hierarchies: Vec<Hierarchy>,
+    pub(super) hierarchies: Vec<Hierarchy>,
 }
 
 /// Controllers that are handed down the tree on v2; the rest stays off, as it was.
-const WANTED: [&str; 4] = ["cpu", "io", "memory", "pids"];
+const WANTED: [&str; 5] = ["cpu", "hugetlb", "io", "memory", "pids"];
 
 impl Cgroups {
     /// Looks at the caller's mounts.
@@ -93,8 +95,8 @@ impl Cgroups {
         Some(unified.dir(path))
     }
 
-    /// Creates the cgroup in every hierarchy; one that exists is fine. On v2 its ancestors hand down cpu, io, memory
-    /// and pids as far as the kernel has them.
+    /// Creates the cgroup in every hierarchy; one that exists is fine. On v2 its ancestors hand down cpu, hugetlb,
+    /// io, memory and pids as far as the kernel has them.
     pub fn create(&self, path: &str) -> Result<(), CgroupError> {
         let names = names(path)?;
         self.hierarchies
@@ -225,14 +227,19 @@ impl Cgroups {
         };
         self.hierarchies
             .iter()
-            .filter(|h| h.memory)
+            .filter(|h| h.has("memory"))
             .filter_map(count)
             .sum()
     }
 }
 
 impl Hierarchy {
-    fn dir(&self, path: &str) -> PathBuf {
+    /// On v2 it may have it.
+    pub(super) fn has(&self, controller: &str) -> bool {
+        self.kind == Kind::Unified || self.controllers.iter().any(|name| name == controller)
+    }
+
+    pub(super) fn dir(&self, path: &str) -> PathBuf {
         self.mount.join(path.trim_matches('/'))
     }
 
@@ -285,11 +292,13 @@ fn make_dir(dir: &Path) -> Result<(), CgroupError> {
 }
 
 /// Best effort: a limit that needs a missing controller fails later, and says so.
-fn hand_down(dir: &Path) {
+pub(super) fn hand_down(dir: &Path) {
     let has = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
     let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
     let in_list = |list: &str, name: &str| list.split_ascii_whitespace().any(|w| w == name);
-    for name in WANTED {
+    // Beside v1 there may be hugetlb, which nobody limits there.
+    let is_whole = in_list(&has, "cpu") || in_list(&has, "memory");
+    for name in WANTED.into_iter().filter(|_| is_whole) {
         if in_list(&has, name) && !in_list(&on, name) {
             let _ = put(&dir.join("cgroup.subtree_control"), &format!("+{name}"));
         }
@@ -333,7 +342,7 @@ fn walk(dir: &Path, visit: &mut impl FnMut(&Path)) {
     visit(dir);
 }
 
-fn names(path: &str) -> Result<Vec<&str>, CgroupError> {
+pub(super) fn names(path: &str) -> Result<Vec<&str>, CgroupError> {
     let bad = || CgroupError::BadPath(path.to_owned());
     let rest = path.strip_prefix('/').ok_or_else(bad)?;
     let names: Vec<&str> = rest.split('/').collect();
@@ -370,7 +379,6 @@ fn parse_mountinfo(text: &str) -> Vec<Hierarchy> {
         found.push(Hierarchy {
             mount: PathBuf::from(mount),
             kind,
-            memory: kind == Kind::Unified || has("memory"),
             controllers: match kind {
                 Kind::Unified | Kind::Named => Vec::new(),
                 Kind::Controllers | Kind::Cpuset => options.split(',').map(str::to_owned).collect(),

@@ -8,7 +8,7 @@
 //! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place`, `devices`, [`device_rules`] and `executor`.
 //! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
 //! - `hooks` run as such jobs and sessions.
-//! - [`cgroup`] finds and ends processes; [`logs`] are the log files; [`found`] finds holders by their records.
+//! - [`cgroup`] finds and ends processes, [`limits`] limits what they use; [`logs`] are the log files; [`found`] finds holders by their records.
 //!
 //! Life of a container: `starts::create` forks a worker → `runtime::create` mounts, and calls libcontainer → the new
 //! process says `Report::Init` and waits → the holder notes its pid and says go → `executor` confines and executes →
@@ -26,6 +26,7 @@ pub mod found;
 mod hooks;
 mod instance;
 mod job;
+pub mod limits;
 pub mod logs;
 mod place;
 pub mod proto;

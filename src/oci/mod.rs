@@ -1,8 +1,8 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
 //!
 //! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`]
-//! (what it keeps), [`security`], [`seccomp`] and [`devices`] (what it may do), [`resources`] (quantities and out-of-memory
-//! order).
+//! (what it keeps), [`security`], [`seccomp`] and [`devices`] (what it may do), [`resources`] and [`limits`] (how
+//! much of it, and who is killed for want of memory).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
 //! network, IPC and UTS namespaces are never listed, since the worker that calls libcontainer is already in the pod's.
@@ -20,9 +20,11 @@ use crate::holder::proto::Confinement;
 use crate::pod::StaticPod;
 use crate::pod::objects::{Missing, Objects};
 use crate::volume::spec::{Payload, VolumeOrder};
+use limits::{Controllers, LimitRules};
 
 pub mod devices;
 pub mod env;
+pub mod limits;
 pub mod mounts;
 pub mod process;
 pub mod resources;
@@ -58,6 +60,8 @@ pub struct NodeFacts {
     pub withheld_capabilities: Vec<String>,
     /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
+    /// Swap is on.
+    pub has_swap: bool,
     /// Online processors; 0 if unknown.
     pub cpus: u32,
     /// N-20: thousandths of a CPU that pods cannot have.
@@ -66,6 +70,10 @@ pub struct NodeFacts {
     pub reserved_memory: u64,
     /// Bytes of the file system that pods write to; 0 if unknown.
     pub storage_bytes: u64,
+    /// Which limits its kernel can keep.
+    pub controllers: Controllers,
+    /// What its configuration says of them.
+    pub limit_rules: LimitRules,
 }
 
 /// Files of the host that are bind-mounted into the container.
@@ -208,12 +216,14 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let rights = security::rights(&input)?;
     let process = process::process(&input, &identity, &rights)?;
     let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
+    let mut resources = security::device_rules(&rights);
+    resources::limit(&mut resources, &input);
 
     let mut linux = Linux::default();
     linux
         .set_namespaces(Some(namespaces(input.node, &rights)))
         .set_cgroups_path(Some(input.cgroup_path.to_path_buf()))
-        .set_resources(Some(security::device_rules(&rights)))
+        .set_resources(Some(resources))
         .set_masked_paths(Some(security::masked_paths(&rights, input.node)))
         .set_readonly_paths(Some(security::readonly_paths(&rights)))
         .set_rootfs_propagation(volumes.root_propagation());

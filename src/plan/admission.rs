@@ -165,7 +165,7 @@ fn refuse(
     let others = || claims.iter().filter(|c| c.full_name != claim.full_name);
     let node_name = &world.rules.node_name;
     wrong_os(pod)
-        .or_else(|| too_large(claim.requests, world.rules.allocatable, others()))
+        .or_else(|| too_large(&claim.requests, &world.rules.allocatable, others()))
         .or_else(|| affinity::mismatch(&pod.pod, &world.rules.labels, node_name))
         .or_else(|| clash(&claim.ports, others()))
 }
@@ -193,8 +193,8 @@ fn wrong_os(pod: &StaticPod) -> Option<Refusal> {
 
 /// S-170.
 fn too_large<'a>(
-    wanted: Requests,
-    allocatable: Allocatable,
+    wanted: &Requests,
+    allocatable: &Allocatable,
     others: impl Iterator<Item = &'a Claim>,
 ) -> Option<Refusal> {
     let (mut pods, mut cpu_milli, mut memory) = (0_u64, 0_u64, 0_u64);

@@ -71,7 +71,7 @@ pub use observed::{
     Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
     Rules, Sandbox, SandboxState, StartProblem,
 };
-pub use qos::{QosClass, pod_cgroup, qos_class};
+pub use qos::{QosClass, class_cgroup, pod_cgroup, qos_class};
 pub use tally::Tally;
 pub use why::last_exit;
 

@@ -17,6 +17,9 @@ pub enum QosClass {
 }
 
 impl QosClass {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Guaranteed, Self::Burstable, Self::BestEffort];
+
     /// As in `status.qosClass`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,9 +66,14 @@ pub fn qos_class(pod: &Pod) -> QosClass {
 
 /// Absolute cgroup path of a pod: `<cgroupRoot>/<qos>/pod<uid>`, for each of the three classes.
 pub fn pod_cgroup(cgroup_root: &str, pod: &StaticPod) -> String {
-    let class = qos_class(&pod.pod).cgroup();
+    let class = class_cgroup(cgroup_root, qos_class(&pod.pod));
+    format!("{class}/pod{}", pod.uid)
+}
+
+/// Absolute cgroup path of a class.
+pub fn class_cgroup(cgroup_root: &str, class: QosClass) -> String {
     let root = cgroup_root.trim_end_matches('/');
-    format!("{root}/{class}/pod{}", pod.uid)
+    format!("{root}/{}", class.cgroup())
 }
 
 fn class_of(resources: Option<&ResourceRequirements>) -> QosClass {

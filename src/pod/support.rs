@@ -145,19 +145,15 @@ const NO_EFFECT_MESSAGE: &str = "has no effect in this version";
 const FOR_SCHEDULERS_MESSAGE: &str =
     "has no effect: it helps a scheduler to choose a node, and a static pod runs where its file is";
 
+/// C-80.
+const NO_EVICTION: &str =
+    "is not enforced: that would be to evict the pod, and static pods are not evicted";
+
 /// Accepted, with an effect that is not the whole.
 const PARTLY: &[(&str, &str)] = &[
     (
-        "spec.overhead",
-        "only decides whether the pod fits on this node, in this version",
-    ),
-    (
-        "spec.resources",
-        "limits are not enforced in this version, they only decide whether the pod fits on this node, and its QoS class",
-    ),
-    (
-        "spec.containers[].resources",
-        "limits are not enforced in this version, they only decide whether the pod fits on this node, and who is killed first when memory runs out",
+        "spec.containers[].resources.limits.ephemeral-storage",
+        NO_EVICTION,
     ),
     (
         "spec.containers[].tty",

@@ -118,6 +118,11 @@ impl TestAgent {
         command
     }
 
+    /// Below which all its cgroups are.
+    pub fn cgroup_root(&self) -> &str {
+        &self.cgroup_root
+    }
+
     /// Starts it (again); returns when its API answers.
     pub fn spawn(&mut self) {
         self.launch();

@@ -19,10 +19,10 @@ fn hybrid_is_not_unified_and_its_controllers_are_known() {
 #[test]
 fn memory_is_in_bytes() {
     assert_eq!(
-        memory_bytes("MemTotal:        2048 kB\nMemFree: 1 kB\n"),
+        meminfo_bytes("MemTotal:        2048 kB\nMemFree: 1 kB\n", "MemTotal:"),
         2_097_152
     );
-    assert_eq!(memory_bytes(""), 0);
+    assert_eq!(meminfo_bytes("", "MemTotal:"), 0);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn hierarchies_are_found_once_each() {
         kinds,
         [Kind::Cpuset, Kind::Controllers, Kind::Named, Kind::Unified]
     );
-    let memory: Vec<bool> = found.iter().map(|h| h.memory).collect();
+    let memory: Vec<bool> = found.iter().map(|h| h.has("memory")).collect();
     assert_eq!(memory, [false, true, false, true]);
 }
 

@@ -34,7 +34,9 @@ fn requests(containers: &str, rest: &str) -> (u64, u64) {
         }
     }
     let spec = format!("initContainers: [{init}], containers: [{regular}], {rest}");
-    let Requests { cpu_milli, memory } = effective_requests(&pod(&spec));
+    let Requests {
+        cpu_milli, memory, ..
+    } = effective_requests(&pod(&spec));
     (cpu_milli, memory)
 }
 

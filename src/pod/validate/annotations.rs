@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::pod::backoff::{self, annotated};
 use crate::pod::names::is_qualified_name;
 use crate::pod::report::Scope;
+use crate::pod::requests::SINGLE_PROCESS_OOM_KILL;
 use crate::pod::suggest::nearest;
 
 /// S-110.
@@ -31,7 +32,15 @@ pub(super) fn all(pod: &Pod, scope: Scope<'_>) {
 }
 
 fn ours(pod: &Pod, key: &str, path: &str, scope: Scope<'_>) {
-    let known = [backoff::START, backoff::MAX];
+    let known = [backoff::START, backoff::MAX, SINGLE_PROCESS_OOM_KILL];
+    if key == SINGLE_PROCESS_OOM_KILL {
+        let annotations = pod.metadata.annotations.as_ref();
+        let value = annotations.and_then(|all| all.get(key));
+        if !value.is_some_and(|value| matches!(value.as_str(), "true" | "false")) {
+            scope.warn(path, "must be true or false; the node's setting counts");
+        }
+        return;
+    }
     if known.contains(&key) {
         if let Some(Err(why)) = annotated(pod, key) {
             scope.warn(path, &format!("{why}; the node's setting counts"));
@@ -40,7 +49,7 @@ fn ours(pod: &Pod, key: &str, path: &str, scope: Scope<'_>) {
     }
     let message = match nearest(key, &known) {
         Some(known) => format!("unknown, did you mean {known}?"),
-        None => format!("unknown; there are {}", known.join(" and ")),
+        None => format!("unknown; there are {}", known.join(", ")),
     };
     scope.warn(path, &message);
 }
