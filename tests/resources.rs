@@ -3,6 +3,7 @@
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 mod support;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -251,7 +252,10 @@ fn limits_of_a_running_pod_follow_its_document() {
     });
 
     agent.kill();
-    std::fs::write(file(&agent, &of_pod, MEMORY), "80M").expect("write a limit");
+    let limit = file(&agent, &of_pod, MEMORY);
+    let written = std::fs::File::options().write(true).open(limit);
+    let written = written.and_then(|mut file| file.write_all(b"80M"));
+    written.expect("write a limit");
     agent.configure("podPidsLimit: 99\n");
     agent.spawn();
     wait_for_value(&agent, &of_pod, MEMORY, &(64 << 20).to_string());
