@@ -144,9 +144,14 @@ impl HolderPaths {
     pub fn shm(&self) -> PathBuf {
         self.dir.join("shm")
     }
-    /// Where a volume of the pod that has to be made is mounted, inside the holder's mount namespace only.
+    /// Directory of the volumes of the pod that were made.
+    pub fn volumes(&self) -> PathBuf {
+        self.dir.join("volumes")
+    }
+    /// Where a volume of the pod that has to be made is mounted, inside the holder's mount namespace only. Of an emptyDir on
+    /// disk, the mark that it was made.
     pub fn volume(&self, name: &str) -> PathBuf {
-        self.dir.join("volumes").join(name)
+        self.volumes().join(name)
     }
     /// The binds of a container's volume mounts, inside the holder's mount namespace only.
     pub fn volume_mounts(&self, container_id: &str) -> PathBuf {

@@ -10,7 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::instance::{End, Instance, Pipe};
 use super::job::{Job, Purpose};
-use super::proto::{ExecCommand, HookState, Stamp};
+use super::proto::{ExecCommand, FailureKind, HookState, Stamp};
 use super::report::{self, Line, Report};
 use super::runtime::ExecStdio;
 use super::server::Holder;
@@ -220,7 +220,7 @@ fn request(line: &Line, get: &HttpGet) -> i32 {
         .and_then(|()| smol::block_on(probe::hook_get(get)));
     match outcome {
         Ok(()) => line.tell(&Report::Done),
-        Err(message) => line.tell(&Report::Failed(message)),
+        Err(message) => line.tell(&Report::Failed(FailureKind::Create, message)),
     }
     0
 }

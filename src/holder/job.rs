@@ -1,5 +1,6 @@
 //! A worker in flight: the holder listens to it, mostly with a deadline, and never waits for it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -49,6 +50,8 @@ pub(super) enum Purpose {
     },
     /// The HTTP request of a hook. It has no time limit.
     Get(HookOf),
+    /// New files for volumes, for this request of that connection.
+    Write { connection: u64, request: u64 },
 }
 
 /// How it came out.
@@ -60,8 +63,8 @@ pub(super) enum Outcome {
     Done,
     /// It could not be executed: kind and cause.
     NotExecuted(FailureKind, String),
-    /// It did not come that far.
-    Failed(String),
+    /// It did not come that far: kind and cause.
+    Failed(FailureKind, String),
 }
 
 pub(super) struct Job {
@@ -75,7 +78,9 @@ pub(super) struct Job {
     pub(super) init_end: Option<(End, Stamp)>,
     pub(super) master: Option<OwnedFd>,
     /// The worker's last word: it did its work, or why not.
-    said: Option<Result<(), String>>,
+    said: Option<Result<(), (FailureKind, String)>>,
+    /// V-31: hash of the files that it put in place, by volume.
+    pub(super) written: BTreeMap<String, String>,
     not_executed: Option<(FailureKind, String)>,
     trouble: Vec<String>,
     deadline_ms: Option<u64>,
@@ -97,7 +102,7 @@ pub(super) enum Heard {
 impl Job {
     pub(super) fn new((channel, worker): (OwnedFd, i32), purpose: Purpose, now: Stamp) -> Self {
         let deadline_ms = match &purpose {
-            Purpose::Create { .. } | Purpose::Exec { .. } => {
+            Purpose::Create { .. } | Purpose::Exec { .. } | Purpose::Write { .. } => {
                 Some(now.boot_ms.saturating_add(DEADLINE_MS))
             }
             Purpose::Get(_) => None,
@@ -110,6 +115,7 @@ impl Job {
             init_end: None,
             master: None,
             said: None,
+            written: BTreeMap::new(),
             not_executed: None,
             trouble: Vec::new(),
             deadline_ms,
@@ -121,7 +127,7 @@ impl Job {
     pub(super) fn creates(&self) -> Option<String> {
         match &self.purpose {
             Purpose::Create { request, .. } => Some(request.name.clone()),
-            Purpose::Exec { .. } | Purpose::Get(_) => None,
+            Purpose::Exec { .. } | Purpose::Get(_) | Purpose::Write { .. } => None,
         }
     }
 
@@ -129,7 +135,7 @@ impl Job {
     pub(super) fn cgroup(&self) -> Option<&str> {
         match &self.purpose {
             Purpose::Create { cgroup, .. } | Purpose::Exec { cgroup, .. } => Some(cgroup),
-            Purpose::Get(_) => None,
+            Purpose::Get(_) | Purpose::Write { .. } => None,
         }
     }
 
@@ -141,7 +147,7 @@ impl Job {
                 ..
             }
             | Purpose::Get(of) => Some(of),
-            Purpose::Create { .. } | Purpose::Exec { .. } => None,
+            Purpose::Create { .. } | Purpose::Exec { .. } | Purpose::Write { .. } => None,
         }
     }
 
@@ -176,7 +182,8 @@ impl Job {
                 }
             }
             Report::ExecFailed(kind, message) => self.not_executed = Some((kind, message)),
-            Report::Failed(message) => self.said = Some(Err(message)),
+            Report::Failed(kind, message) => self.said = Some(Err((kind, message))),
+            Report::Written(written) => self.written.extend(written),
             Report::Done => {
                 self.said = Some(Ok(()));
                 self.master = packet.fds.into_iter().next();
@@ -233,18 +240,20 @@ impl Job {
         if let Some((kind, message)) = self.not_executed.take() {
             return Outcome::NotExecuted(kind, message);
         }
-        let failed = match (self.said.take(), self.init) {
-            _ if self.kills > 0 => {
-                let limit_s = DEADLINE_MS / 1000;
-                format!("it took longer than {limit_s} s and was killed")
-            }
-            (Some(Ok(())), Some(process)) => return Outcome::Started(process),
-            (Some(Ok(())), None) => return Outcome::Done,
+        if self.kills > 0 {
+            let limit_s = DEADLINE_MS / 1000;
+            let message = format!("it took longer than {limit_s} s and was killed");
+            return Outcome::Failed(FailureKind::Create, message);
+        }
+        match (self.said.take(), self.init) {
+            (Some(Ok(())), Some(process)) => Outcome::Started(process),
+            (Some(Ok(())), None) => Outcome::Done,
             // libcontainer's own text crosses three processes and says less than what it logged.
-            _ if !self.trouble.is_empty() => self.trouble.join("; "),
-            (Some(Err(message)), _) => message,
-            (None, _) => "the worker died".to_owned(),
-        };
-        Outcome::Failed(failed)
+            _ if !self.trouble.is_empty() => {
+                Outcome::Failed(FailureKind::Create, self.trouble.join("; "))
+            }
+            (Some(Err((kind, message))), _) => Outcome::Failed(kind, message),
+            (None, _) => Outcome::Failed(FailureKind::Create, "the worker died".to_owned()),
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! - [`proto`] is what it is told and tells, `record` what it keeps on disk; [`client`] the other end of its socket; `connection` its own end.
 //! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
-//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `rootfs`, `place`, `devices`, [`device_rules`] and `executor`.
+//! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `bundle`, `volumes`, `rootfs`, `place`, `devices`, [`device_rules`] and `executor`.
 //! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
 //! - `hooks` run as such jobs and sessions.
 //! - [`cgroup`] finds and ends processes, [`limits`] limits what they use; [`logs`] are the log files; [`found`] finds holders by their records.
@@ -15,6 +15,7 @@
 //! every copy of the line is closed, so the job ends → `Instance::running` → SIGCHLD → `Instance::tick` kills what is
 //! left in the cgroup, empties the pipes and records the exit → `requests::remove` discards it.
 
+mod bundle;
 pub mod cgroup;
 pub mod client;
 mod connection;
@@ -40,6 +41,7 @@ mod session;
 mod starts;
 mod startup;
 mod termination;
+mod volumes;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 //! before it runs its first instruction. The end of the conversation (every copy of the other end closed) means that
 //! the worker is gone and the process has executed its program, or died.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +25,9 @@ pub(super) enum Report {
     /// The program could not be executed: kind and cause.
     ExecFailed(FailureKind, String),
     /// The worker failed.
-    Failed(String),
+    Failed(FailureKind, String),
+    /// V-31: files of volumes are in place: hash by name of the volume.
+    Written(BTreeMap<String, String>),
     /// The worker is done; for an exec with tty, the packet carries the master.
     Done,
 }

@@ -15,6 +15,7 @@ use super::server::Holder;
 use crate::pod::hook::Hook;
 use crate::sys::packet::Packet;
 use crate::sys::remove;
+use crate::volume;
 
 const TRY_AGAIN_MS: u64 = 50;
 const GIVE_UP_MS: u64 = 10_000;
@@ -57,7 +58,7 @@ impl Holder {
             return self.reply(number, id, refused("this connection belongs to an exec"));
         }
         let reply = match request {
-            Request::Create(request) => self.create(request, (number, id), now),
+            Request::Create(request) => self.create(request, packet.fds, (number, id), now),
             Request::Stop {
                 id,
                 grace_ms,
@@ -78,7 +79,7 @@ impl Holder {
                 let logs = if with_logs { Logs::Remove } else { Logs::Keep };
                 Some(self.remove(&id, logs, now))
             }
-            Request::WriteVolumes => Some(refused("not made yet")),
+            Request::WriteVolumes => self.write_volumes(packet.fds, (number, id), now),
             Request::Exec(command) => self.exec(command, packet.fds, (number, id), now),
             Request::Shutdown => Some(self.shut_down()),
         };
@@ -144,6 +145,7 @@ impl Holder {
         self.cgroups.kill(&cgroup);
         let bundle = self.paths.bundle(&request.id);
         rootfs::unmount(&bundle.join("rootfs"));
+        volume::unmount(&self.paths, &request.id)?;
         // While something is mounted there this fails, and nothing below it is touched.
         remove::missing_is_fine(fs::remove_dir(bundle.join("rootfs")))?;
         remove::tree(&bundle)?;

@@ -13,23 +13,25 @@ use std::path::{Path, PathBuf};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
 use libcontainer::oci_spec::OciSpecError;
-use libcontainer::oci_spec::runtime::{LinuxDevice, Process, Spec};
+use libcontainer::oci_spec::runtime::Process;
 use libcontainer::syscall::syscall::SyscallType;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
 
+use super::bundle;
 use super::cgroup::{CgroupError, Cgroups};
 use super::device_rules::{self, DeviceError};
-use super::devices;
 use super::executor::ExactExecutor;
-use super::proto::{Confinement, CreateContainer, Devices};
+use super::proto::{Confinement, CreateContainer, FailureKind};
 use super::report::{Line, Report};
 use super::rootfs::{self, RootfsError};
+use super::volumes::{self, Supplies};
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::sys;
+use crate::volume::VolumeError;
 
 /// Why a worker could not do its job. The text goes to the user.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,12 @@ pub(super) enum WorkerError {
     NoProcess(PathBuf),
     #[error("write down the process")]
     Process(#[source] io::Error),
+    #[error("read the files of volumes")]
+    Payload(#[source] io::Error),
+    #[error("unmount the volumes of an earlier try")]
+    Leftovers(#[source] io::Error),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     #[error(transparent)]
     Runtime(#[from] LibcontainerError),
 }
@@ -80,6 +88,23 @@ pub(super) struct Place<'a> {
     pub(super) line: Line,
 }
 
+impl WorkerError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Volume(_) | Self::Payload(_) | Self::Leftovers(_) => FailureKind::Volume,
+            Self::Rootfs(_)
+            | Self::Cgroup(_)
+            | Self::Devices(_)
+            | Self::Populated(_)
+            | Self::Spec { .. }
+            | Self::Io { .. }
+            | Self::NoProcess(_)
+            | Self::Process(_)
+            | Self::Runtime(_) => FailureKind::Create,
+        }
+    }
+}
+
 impl Place<'_> {
     /// Where libcontainer would leave the new process in the holder's cgroup, the worker goes ahead.
     fn leave_holder_cgroups(&self) -> Result<(), CgroupError> {
@@ -89,16 +114,27 @@ impl Place<'_> {
 }
 
 /// Mounts, creates and starts; the worker's whole life.
-pub(super) fn create(place: &Place<'_>, request: &CreateContainer, stdio: [OwnedFd; 3]) -> i32 {
+pub(super) fn create(
+    place: &Place<'_>,
+    request: &CreateContainer,
+    supplies: &Supplies<'_>,
+    stdio: [OwnedFd; 3],
+) -> i32 {
     finish(&place.line, || {
         clean_slate();
-        prepare(place, request)?;
+        prepare(place, request, supplies)?;
         start(place, request, stdio)?;
+        volumes::let_go(place, &request.id);
         Ok(None)
     })
 }
 
-fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerError> {
+fn prepare(
+    place: &Place<'_>,
+    request: &CreateContainer,
+    supplies: &Supplies<'_>,
+) -> Result<(), WorkerError> {
+    let made = volumes::make(place, request, supplies)?;
     let state = place.paths.runtime().join(&request.id);
     sys::remove::tree(&state).map_err(io_error("remove", &state))?;
     if place.cgroups.is_populated(place.cgroup) {
@@ -110,7 +146,7 @@ fn prepare(place: &Place<'_>, request: &CreateContainer) -> Result<(), WorkerErr
     let bundle = place.paths.bundle(&request.id);
     let root = bundle.join("rootfs");
     rootfs::mount(&request.rootfs, &root)?;
-    let spec = adapt_spec(&bundle.join("config.json"), place.cgroup, request)?;
+    let spec = bundle::complete(place, request, &made)?;
     device_rules::enforce(place.cgroups, place.cgroup, &spec)?;
     rootfs::make_mount_points(&root, spec.mounts().as_deref().unwrap_or_default())?;
     Ok(())
@@ -122,7 +158,7 @@ fn start(
     stdio: [OwnedFd; 3],
 ) -> Result<(), WorkerError> {
     let bundle = place.paths.bundle(&request.id);
-    let spec = load(&bundle.join("config.json"))?;
+    let spec = bundle::load(&bundle.join("config.json"))?;
     if let Some(process) = spec.process() {
         give_pipes(&stdio, process);
     }
@@ -271,7 +307,10 @@ fn builder(
 }
 
 /// Runs the job and tells the holder how it went.
-fn finish(line: &Line, job: impl FnOnce() -> Result<Option<OwnedFd>, WorkerError>) -> i32 {
+pub(super) fn finish(
+    line: &Line,
+    job: impl FnOnce() -> Result<Option<OwnedFd>, WorkerError>,
+) -> i32 {
     use std::os::fd::AsFd;
     line.collect_errors();
     match job() {
@@ -281,7 +320,7 @@ fn finish(line: &Line, job: impl FnOnce() -> Result<Option<OwnedFd>, WorkerError
             0
         }
         Err(error) => {
-            line.tell(&Report::Failed(chain(&error)));
+            line.tell(&Report::Failed(error.kind(), chain(&error)));
             1
         }
     }
@@ -332,57 +371,9 @@ fn set_limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) {
     }
 }
 
-/// The parts of config.json that only the holder knows.
-fn adapt_spec(file: &Path, cgroup: &str, request: &CreateContainer) -> Result<Spec, WorkerError> {
-    let mut spec = load(file)?;
-    let nodes = match request.confinement.devices {
-        Devices::Usual => Vec::new(),
-        Devices::AllOfNode => devices::of_node(spec.mounts().as_deref().unwrap_or_default()),
-    };
-    if let Some(linux) = spec.linux_mut() {
-        linux.set_cgroups_path(Some(cgroup.into()));
-        let known = linux.devices().clone().unwrap_or_default();
-        let is_new = |node: &LinuxDevice| known.iter().all(|known| known.path() != node.path());
-        let nodes = nodes.into_iter().filter(is_new);
-        let all: Vec<LinuxDevice> = nodes.chain(known.iter().cloned()).collect();
-        linux.set_devices(Some(all));
-    }
-    if let Some(process) = spec.process_mut() {
-        process.set_terminal(Some(false));
-        let refused = |score| !try_oom_score(score);
-        if process.oom_score_adj().is_some_and(refused) {
-            process.set_oom_score_adj(None);
-        }
-    }
-    spec.save(file).map_err(spec_error("write", file))?;
-    Ok(spec)
-}
-
-fn load(file: &Path) -> Result<Spec, WorkerError> {
-    Spec::load(file).map_err(spec_error("read", file))
-}
-
-fn spec_error(operation: &'static str, path: &Path) -> impl FnOnce(OciSpecError) -> WorkerError {
-    let path = path.to_owned();
-    move |source| WorkerError::Spec {
-        operation,
-        path,
-        source,
-    }
-}
-
-/// libcontainer fails a create when this is refused (no CAP_SYS_RESOURCE), so it is tried before.
-fn try_oom_score(score: i32) -> bool {
-    fs::OpenOptions::new()
-        .write(true)
-        .open("/proc/self/oom_score_adj")
-        .and_then(|mut file| io::Write::write_all(&mut file, score.to_string().as_bytes()))
-        .is_ok()
-}
-
 /// The container's own process with another command.
 fn exec_process(config: &Path, args: &[String], stdio: &ExecStdio) -> Result<Process, WorkerError> {
-    let mut process = load(config)?
+    let mut process = bundle::load(config)?
         .process()
         .clone()
         .ok_or_else(|| WorkerError::NoProcess(config.to_owned()))?;

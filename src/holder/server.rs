@@ -54,6 +54,8 @@ pub(super) struct Holder {
     pub(super) changed: bool,
     pub(super) leaving: bool,
     me: ProcessId,
+    /// The mount namespace that this process came from.
+    pub(super) host_mounts: OwnedFd,
     listener: OwnedFd,
     child_exits: OwnedFd,
     pub(super) buffer: Vec<u8>,
@@ -84,7 +86,7 @@ impl Holder {
         paths: HolderPaths,
         (uid, sandbox): (PodUid, SandboxSpec),
         cgroups: Cgroups,
-        (listener, child_exits): (OwnedFd, OwnedFd),
+        [host_mounts, listener, child_exits]: [OwnedFd; 3],
     ) -> io::Result<Self> {
         Ok(Self {
             paths,
@@ -103,6 +105,7 @@ impl Holder {
             changed: true,
             leaving: false,
             me: sys::process::of_self()?,
+            host_mounts,
             listener,
             child_exits,
             buffer: vec![0; BUFFER],

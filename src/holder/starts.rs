@@ -1,7 +1,7 @@
 //! Starting things: workers for containers and commands, and what becomes of their reports.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::ioctl_fionbio;
@@ -17,12 +17,14 @@ use super::requests::{failed, refused};
 use super::runtime::{self, ExecJob, ExecStdio, Place};
 use super::server::Holder;
 use super::session::{Owner, Session};
+use super::volumes::Supplies;
 use crate::sys;
 
 impl Holder {
     pub(super) fn create(
         &mut self,
         request: Box<CreateContainer>,
+        mut fds: Vec<OwnedFd>,
         waiter: (u64, u64),
         now: Stamp,
     ) -> Option<Reply> {
@@ -63,7 +65,8 @@ impl Holder {
                 "another instance of container {name} lives or is being made"
             )));
         }
-        match self.start_create(request, waiter, now) {
+        let payload = fds.pop();
+        match self.start_create((request, payload), waiter, now) {
             Ok(()) => None,
             Err(e) => Some(failed(FailureKind::Create, format!("start a worker: {e}"))),
         }
@@ -78,7 +81,7 @@ impl Holder {
 
     fn start_create(
         &mut self,
-        request: Box<CreateContainer>,
+        (request, payload): (Box<CreateContainer>, Option<OwnedFd>),
         waiter: (u64, u64),
         now: Stamp,
     ) -> std::io::Result<()> {
@@ -96,7 +99,11 @@ impl Holder {
             line,
         };
         let stdio = [null, out_write, err_write];
-        let worker = sys::process::fork(|| runtime::create(&place, &request, stdio))?;
+        let supplies = Supplies {
+            host: self.host_mounts.as_fd(),
+            payload,
+        };
+        let worker = sys::process::fork(|| runtime::create(&place, &request, &supplies, stdio))?;
         drop(place);
         let purpose = Purpose::Create {
             request,
@@ -182,6 +189,8 @@ impl Holder {
     /// A worker's channel ended.
     pub(super) fn finish_job(&mut self, mut job: Job, now: Stamp) {
         let outcome = job.outcome();
+        self.changed |= !job.written.is_empty();
+        self.volumes.append(&mut job.written);
         match job.purpose {
             Purpose::Create {
                 request,
@@ -210,7 +219,7 @@ impl Holder {
                         return self.begin_session(session, (end, job.master), now);
                     }
                     Outcome::NotExecuted(kind, message) => (kind, message),
-                    Outcome::Failed(message) => (FailureKind::Create, message),
+                    Outcome::Failed(kind, message) => (kind, message),
                     Outcome::Done => (FailureKind::Create, "it made no process".to_owned()),
                 };
                 self.fail_exec(&owner, cgroup, failure);
@@ -218,13 +227,17 @@ impl Holder {
             Purpose::Get(of) => {
                 let result = match outcome {
                     Outcome::Done => Ok(()),
-                    Outcome::NotExecuted(_, message) | Outcome::Failed(message) => {
+                    Outcome::NotExecuted(_, message) | Outcome::Failed(_, message) => {
                         Err(format!("error: {message}"))
                     }
                     Outcome::Started(_) => Err("it made a process".to_owned()),
                 };
                 self.end_hook(&of, result);
             }
+            Purpose::Write {
+                connection,
+                request,
+            } => self.finish_write((connection, request), outcome),
         }
     }
 
@@ -255,9 +268,9 @@ impl Holder {
                 self.instances.push(instance);
                 failed(FailureKind::Start, message)
             }
-            Outcome::Failed(message) => {
+            Outcome::Failed(kind, message) => {
                 self.discard_soon(request, now);
-                failed(FailureKind::Create, message)
+                failed(kind, message)
             }
             Outcome::Done => {
                 self.discard_soon(request, now);

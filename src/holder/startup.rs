@@ -1,13 +1,15 @@
 //! Becoming a holder: from a child of the agent to the pod's pause process.
 
-use std::ffi::CString;
+use std::convert::Infallible;
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::FdFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, Signal};
@@ -64,7 +66,7 @@ struct OwnPod {
     uid: PodUid,
 }
 
-/// Set in the environment of the second start.
+/// Set in the environment of the second start, to the number of the descriptor of the host's mount namespace.
 const MARKER: &str = "VETCH_HOLDER_FROM_READ_ONLY_BINARY";
 
 /// Makes the holder of the pod in `dir`. Returns in the second of two starts; see [`enter`].
@@ -73,10 +75,11 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
     let paths = HolderPaths::new(dir);
     let record = read_record(&paths.pod_record())?;
     let cgroups = Cgroups::discover()?;
-    if std::env::var_os(MARKER).is_none() {
-        enter(&paths, &record.sandbox, &cgroups)?;
-    }
-    settle()?;
+    let Some(number) = std::env::var_os(MARKER) else {
+        return Err(enter(&paths, &record.sandbox, &cgroups));
+    };
+    let host_mounts = inherited(&number).map_err(system("keep the host's mount namespace"))?;
+    settle(host_mounts.as_fd())?;
     become_pause(&record.sandbox)?;
     mount_shm(&paths.shm())?;
     let runtime = paths.runtime();
@@ -87,7 +90,7 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
         paths,
         (record.pod.uid, record.sandbox),
         cgroups,
-        (listener, child_exits),
+        [host_mounts, listener, child_exits],
     )
     .map_err(system("find out who I am"))?;
     holder.publish();
@@ -100,11 +103,18 @@ fn read_record(path: &Path) -> Result<OwnRecord, StartupError> {
 
 /// First start: session, cgroup and mount namespace; then the same process again from a read-only bind mount of its own
 /// binary (invariant 11), with an empty environment. Returns only on failure.
-fn enter(
+fn enter(paths: &HolderPaths, sandbox: &SandboxSpec, cgroups: &Cgroups) -> StartupError {
+    match try_enter(paths, sandbox, cgroups) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+fn try_enter(
     paths: &HolderPaths,
     sandbox: &SandboxSpec,
     cgroups: &Cgroups,
-) -> Result<(), StartupError> {
+) -> Result<Infallible, StartupError> {
     // A session leader already, if the agent made it one.
     let _ = rustix::process::setsid();
     cgroups.create(&sandbox.holder_cgroup)?;
@@ -116,6 +126,8 @@ fn enter(
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
     )
     .map_err(system("clone the binary's mount"))?;
+    let host = sys::mounts::namespace().map_err(system("find the mount namespace"))?;
+    rustix::io::fcntl_setfd(&host, FdFlags::empty()).map_err(system("keep it open"))?;
     unshare(UnshareFlags::NEWNS).map_err(system("unshare the mount namespace"))?;
     let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", slave).map_err(system("make / a slave mount"))?;
@@ -129,7 +141,7 @@ fn enter(
         text(b"holder")?,
         text(paths.dir().as_os_str().as_bytes())?,
     ];
-    let env = [text(format!("{MARKER}=1").as_bytes())?];
+    let env = [text(format!("{MARKER}={}", host.as_raw_fd()).as_bytes())?];
     let program = text(binary.as_os_str().as_bytes())?;
     let error = sys::process::execve(&program, &args, &env);
     Err(io_error("execute", &binary)(error))
@@ -172,7 +184,7 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 /// Second start: the manners of a process that lives for years.
-fn settle() -> Result<(), StartupError> {
+fn settle(host_mounts: BorrowedFd<'_>) -> Result<(), StartupError> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(system("become a subreaper"))?;
     // A holder must not die by a signal that was meant for somebody else: a terminal's, or systemd's when the agent's
@@ -202,7 +214,14 @@ fn settle() -> Result<(), StartupError> {
     };
     let _ = rustix::process::setrlimit(Resource::Nofile, limit);
     rustix::process::chdir("/").map_err(system("change to /"))?;
-    sys::process::close_from(3).map_err(system("close inherited descriptors"))
+    sys::process::close_all_but(host_mounts).map_err(system("close inherited descriptors"))
+}
+
+/// The descriptor that [`enter`] left open, as one that no child inherits.
+fn inherited(number: &OsStr) -> io::Result<OwnedFd> {
+    let path = Path::new("/proc/self/fd").join(number);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// The namespaces that the pod's containers share.

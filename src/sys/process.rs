@@ -122,12 +122,8 @@ pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Closes every descriptor from `first` on. Only at a program's start, before anything owns one.
-pub fn close_from(first: u32) -> io::Result<()> {
-    close_range(first, u32::MAX)
-}
-
-/// Closes every descriptor from 3 on, except one. Only in a forked child, which uses none of those that it inherited.
+/// Closes every descriptor from 3 on, except one. Only at a program's start, before anything owns another, or in a forked
+/// child, which uses none of those that it inherited.
 pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     let kept = u32::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
     if kept > 3 {

@@ -18,6 +18,7 @@ mod stops;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;
+mod volumes;
 
 /// YAML of a pod's only container, which runs a shell script.
 fn shell(script: &str) -> String {

@@ -37,7 +37,7 @@
 //! | `disk` | [`disk::SmallDisk`]: a disk that is soon full |
 //! | `logs` | a log without a holder, and what is in it |
 //! | `images` | images made on the spot |
-//! | `sandbox`, `wire` | a holder without an agent, and a connection to it |
+//! | `sandbox`, `wire`, `mounts` | a holder without an agent, a connection to it, and volumes for it |
 //!
 //! Rules: every wait has a condition and a deadline, nothing sleeps; a manifest has `hostNetwork: true` (which
 //! [`manifest::pod`] writes), so that no test depends on a bridge; every directory, cgroup and process ends with its value.
@@ -50,6 +50,7 @@ pub mod images;
 pub mod logs;
 pub mod loopback;
 pub mod manifest;
+pub mod mounts;
 pub mod sandbox;
 pub mod wait;
 pub mod watch;

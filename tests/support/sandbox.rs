@@ -18,6 +18,7 @@ use vetch::holder::proto::{
 use vetch::oci::{ContainerInput, ManagedFiles, NodeFacts};
 use vetch::pod::StaticPod;
 
+use super::mounts::Mounts;
 use super::wait::wait_for;
 use super::wire::{Wire, exec_request};
 
@@ -32,6 +33,8 @@ pub struct Sandbox {
     pub wire: Wire,
     pub record: PodRecord,
     next_id: Cell<u32>,
+    /// What containers mount.
+    pub mounts: Mounts,
     /// Changes to a create request before it is sent.
     pub adjust: fn(&mut CreateContainer),
 }
@@ -81,6 +84,7 @@ impl Sandbox {
             holder,
             record,
             next_id: Cell::new(0),
+            mounts: Mounts::default(),
             adjust: |_| {},
         }
     }
@@ -110,7 +114,7 @@ impl Sandbox {
         let termination = self.dir.path().join(format!("message-{id}"));
         std::fs::File::create(&termination).unwrap();
         let cgroup = format!("{}/{id}", self.record.sandbox.pod_cgroup);
-        let launch = vetch::oci::launch(ContainerInput {
+        let mut launch = vetch::oci::launch(ContainerInput {
             pod: &self.record.pod,
             container,
             image: &Default::default(),
@@ -129,6 +133,7 @@ impl Sandbox {
         .unwrap();
         let bundle = self.paths.bundle(&id);
         std::fs::create_dir_all(&bundle).unwrap();
+        self.mounts.add_to(&mut launch.spec, &self.paths, &id);
         launch.spec.save(bundle.join("config.json")).unwrap();
         let writable = self.dir.path().join("layers").join(&id);
         std::fs::create_dir_all(writable.join("upper")).unwrap();
@@ -157,7 +162,7 @@ impl Sandbox {
             termination_message: Some(termination),
             termination_message_from_logs: false,
             stop_signal: libc::SIGTERM,
-            volumes: Default::default(),
+            volumes: self.mounts.order.clone(),
             post_start: None,
         };
         (self.adjust)(&mut request);
@@ -168,7 +173,10 @@ impl Sandbox {
     pub fn create(&self, name: &str) -> (String, Reply) {
         let request = self.prepare(name);
         let id = request.id.clone();
-        (id, self.wire.ask(Request::Create(Box::new(request))))
+        let payload = self.mounts.payload_file();
+        let fds: Vec<_> = payload.iter().map(AsFd::as_fd).collect();
+        let number = self.wire.send(Request::Create(Box::new(request)), &fds);
+        (id, self.wire.reply(number).0)
     }
 
     /// Creates a container that must start; gives its id.
