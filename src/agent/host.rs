@@ -48,6 +48,12 @@ pub fn facts(config: &Config, controllers: Controllers) -> NodeFacts {
             .filter(|(_, cap)| !has(*cap))
             .map(|(name, _)| format!("CAP_{name}"))
             .collect(),
+        kernel: kernel(
+            rustix::system::uname()
+                .release()
+                .to_str()
+                .unwrap_or_default(),
+        ),
         memory_bytes: meminfo_bytes(&meminfo, "MemTotal:"),
         has_swap: meminfo_bytes(&meminfo, "SwapTotal:") > 0,
         cpus: std::thread::available_parallelism()
@@ -140,6 +146,13 @@ fn v1_controllers(mountinfo: &str) -> Vec<String> {
         .filter_map(|(point, _)| point.strip_prefix("/sys/fs/cgroup/"))
         .map(ToOwned::to_owned)
         .collect()
+}
+
+/// Major and minor of a release such as `6.1.0-18-amd64`.
+fn kernel(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    (next(), next())
 }
 
 /// C-46.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 
+use super::confine;
 use super::host;
 use super::store::{self, WriteError};
 use crate::config::Config;
@@ -69,6 +70,9 @@ pub enum LaunchError {
     /// A file of the pod.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// C-51.
+    #[error(transparent)]
+    Seccomp(#[from] confine::ProfileFileError),
     /// No randomness: never on a supported kernel.
     #[error("get random bytes for the container id")]
     Random(#[source] std::io::Error),
@@ -78,6 +82,8 @@ impl LaunchError {
     /// P-153: waiting reason.
     pub fn reason(&self) -> &'static str {
         match self {
+            // As with kubelet, whose runtime makes the filter.
+            Self::Config(oci::ConfigError::Seccomp(_)) | Self::Seccomp(_) => "CreateContainerError",
             Self::Config(_) | Self::NoContainer(_) => "CreateContainerConfigError",
             Self::NoImage(_) | Self::Store(_) | Self::Write(_) | Self::Random(_) => {
                 "CreateContainerError"
@@ -102,6 +108,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
     let id = new_id()?;
     let files = write_files(ground, order, &Instance { container, id: &id })?;
     let cgroup = format!("{}/{id}", order.record.sandbox.pod_cgroup);
+    let seccomp = confine::seccomp_profile(&ground.config.paths, &order.pod.pod, container)?;
     let launch = oci::launch(ContainerInput {
         pod: order.pod,
         container,
@@ -111,6 +118,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         cgroup_path: Path::new(&cgroup),
         node: ground.node,
         files: &files,
+        seccomp: seccomp.as_ref(),
         objects: ground.objects,
         places: &volume_places(ground, order, &id),
     })?;
@@ -264,6 +272,11 @@ fn write_bundle(
     let bundle = ground.config.paths.holder(&pod.uid).bundle(id);
     store::make_dir(&bundle)?;
     store::write_json(&bundle.join("config.json"), &launch.spec)?;
+    if let Some(filter) = &launch.filter {
+        let bytes: Vec<u8> = filter.iter().flat_map(|i| i.to_bytes()).collect();
+        let file = ground.config.paths.holder(&pod.uid).seccomp_filter(id);
+        store::rewrite(&file, &bytes, 0o600)?;
+    }
     let process = launch.spec.process().as_ref();
     let user = process.map(|process| process.user());
     Ok(Rootfs {

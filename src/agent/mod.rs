@@ -40,6 +40,7 @@ mod apply;
 mod child;
 mod clean;
 mod conditions;
+mod confine;
 mod details;
 mod events;
 mod figures;

@@ -166,6 +166,10 @@ impl HolderPaths {
     pub fn bundle(&self, container_id: &str) -> PathBuf {
         self.dir.join("containers").join(container_id)
     }
+    /// C-51: the bundle's seccomp filter, see `holder::proto::Seccomp::Localhost`.
+    pub fn seccomp_filter(&self, container_id: &str) -> PathBuf {
+        self.bundle(container_id).join("seccomp.bpf")
+    }
 }
 
 /// Settings of an agent.

@@ -29,22 +29,30 @@ pub(super) struct ExactExecutor {
 }
 
 impl ExactExecutor {
-    pub(super) fn new(confinement: &Confinement, line: &Line) -> Self {
-        let filter = match confinement.seccomp {
-            Seccomp::RuntimeDefault => Some(
-                seccomp::default_program(&confinement.capabilities)
-                    .into_iter()
-                    .map(|Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k })
-                    .collect(),
-            ),
+    /// `filter` is the file of [`Seccomp::Localhost`].
+    pub(super) fn new(confinement: &Confinement, filter: &Path, line: &Line) -> io::Result<Self> {
+        let program = match confinement.seccomp {
+            Seccomp::RuntimeDefault => Some(seccomp::default_program(&confinement.capabilities)),
+            Seccomp::Localhost => Some(read_program(filter)?),
             Seccomp::Unconfined => None,
         };
-        Self {
+        let to_kernel = |Instruction { code, jt, jf, k }| libc::sock_filter { code, jt, jf, k };
+        Ok(Self {
             confinement: confinement.clone(),
-            filter,
+            filter: program.map(|program| program.into_iter().map(to_kernel).collect()),
             line: line.clone(),
-        }
+        })
     }
+}
+
+fn read_program(file: &Path) -> io::Result<Vec<Instruction>> {
+    let bytes = std::fs::read(file)?;
+    let (instructions, rest) = bytes.as_chunks();
+    if instructions.is_empty() || !rest.is_empty() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let instructions = instructions.iter().copied();
+    Ok(instructions.map(Instruction::from_bytes).collect())
 }
 
 impl Executor for ExactExecutor {

@@ -159,6 +159,9 @@ pub enum Devices {
 pub enum Seccomp {
     /// [`crate::oci::seccomp`]'s default profile for the capabilities of the container.
     RuntimeDefault,
+    /// C-51: the program in [`crate::config::HolderPaths::seccomp_filter`], as
+    /// [`crate::oci::seccomp::Instruction::to_bytes`] writes it.
+    Localhost,
     /// None.
     Unconfined,
 }

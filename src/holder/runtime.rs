@@ -300,7 +300,9 @@ fn builder(
     id: &str,
     confinement: &Confinement,
 ) -> Result<ContainerBuilder, WorkerError> {
-    let executor = ExactExecutor::new(confinement, &place.line);
+    let filter = place.paths.seccomp_filter(id);
+    let executor = ExactExecutor::new(confinement, &filter, &place.line)
+        .map_err(io_error("read the seccomp filter", &filter))?;
     Ok(ContainerBuilder::new(id.to_owned(), SyscallType::default())
         .with_root_path(place.paths.runtime())?
         .with_executor(executor))

@@ -34,7 +34,9 @@ pub mod user;
 pub mod volumes;
 
 pub use process::stop_signal;
+use seccomp::{Instruction, Profile};
 use security::Rights;
+pub use security::localhost_profile;
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +60,8 @@ pub struct NodeFacts {
     pub can_lower_oom_score: bool,
     /// Capabilities (`CAP_SYS_RESOURCE`) that the agent's own bounding set lacks, so that no container can have them.
     pub withheld_capabilities: Vec<String>,
+    /// Version of the kernel: `(6, 1)`.
+    pub kernel: (u32, u32),
     /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
     /// Swap is on.
@@ -110,6 +114,8 @@ pub struct ContainerInput<'a> {
     pub node: &'a NodeFacts,
     /// Files to mount.
     pub files: &'a ManagedFiles,
+    /// C-51: what its [`localhost_profile`] says.
+    pub seccomp: Option<&'a Profile>,
     /// ConfigMaps and Secrets.
     pub objects: &'a Objects,
     /// Where its volumes are.
@@ -144,6 +150,8 @@ pub struct Launch {
     pub spec: Spec,
     /// For our own executor.
     pub confinement: Confinement,
+    /// The filter that goes with [`crate::holder::proto::Seccomp::Localhost`].
+    pub filter: Option<Vec<Instruction>>,
     /// What the holder is to make before.
     pub volumes: VolumeOrder,
     /// Contents of volumes of files.
@@ -206,8 +214,11 @@ pub enum ConfigError {
     #[error("securityContext.capabilities: {0}")]
     Capability(String),
     /// C-51.
-    #[error("seccompProfile type {0:?} is not supported; use RuntimeDefault or Unconfined")]
+    #[error("seccompProfile type {0:?} is none of RuntimeDefault, Localhost and Unconfined")]
     SeccompType(String),
+    /// C-51: it cannot be made into a filter.
+    #[error("{0}")]
+    Seccomp(String),
 }
 
 /// Makes the specification of one container.
@@ -215,6 +226,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let identity = user::resolve(&input)?;
     let rights = security::rights(&input)?;
     let process = process::process(&input, &identity, &rights)?;
+    let filter = security::filter(&input, &rights)?;
     let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
     let mut resources = security::device_rules(&rights);
     resources::limit(&mut resources, &input);
@@ -242,6 +254,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     Ok(Launch {
         spec,
         confinement: rights.confinement,
+        filter,
         volumes: volumes.order,
         payload: volumes.payload,
     })

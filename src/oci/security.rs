@@ -4,12 +4,13 @@
 //! Elsewhere, what keeps a container from the host's disks is that it cannot make their device nodes, so only privileged
 //! containers have it. The nodes a container needs are made for it.
 
-use k8s_openapi::api::core::v1::{Capabilities as Wanted, SeccompProfile};
+use k8s_openapi::api::core::v1::{Capabilities as Wanted, Container, Pod, SeccompProfile};
 use oci_spec::runtime::{
     Capabilities, Capability, LinuxCapabilities, LinuxCapabilitiesBuilder, LinuxDeviceCgroup,
     LinuxDeviceCgroupBuilder, LinuxDeviceType, LinuxResources, LinuxResourcesBuilder,
 };
 
+use super::seccomp::{Circumstances, Instruction};
 use super::{ConfigError, ContainerInput, NodeFacts};
 use crate::holder::proto::{Confinement, Devices, Seccomp};
 use crate::pod::capability;
@@ -92,7 +93,7 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
     capabilities.retain(|cap| !withheld(cap));
 
     let mut spec_capabilities = capabilities.clone();
-    if seccomp == Seccomp::RuntimeDefault && !no_new_privileges {
+    if seccomp != Seccomp::Unconfined && !no_new_privileges {
         // Without no_new_privs a filter can only be installed with SYS_ADMIN; the executor then drops both of these.
         spec_capabilities.extend([Capability::SysAdmin, Capability::Setpcap]);
     }
@@ -178,20 +179,52 @@ fn name(cap: Capability) -> String {
 
 /// C-50 of a container that is not privileged, with RuntimeDefault where kubelet has Unconfined.
 fn seccomp(input: &ContainerInput<'_>) -> Result<Seccomp, ConfigError> {
-    let own = input.container.security_context.as_ref();
-    let pod = input
-        .pod
-        .pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.security_context.as_ref());
-    let own: Option<&SeccompProfile> = own.and_then(|own| own.seccomp_profile.as_ref());
-    let profile = own.or_else(|| pod.and_then(|pod| pod.seccomp_profile.as_ref()));
+    let profile = seccomp_profile(&input.pod.pod, input.container);
     match profile.map(|profile| profile.type_.as_str()) {
         None | Some("RuntimeDefault") => Ok(Seccomp::RuntimeDefault),
         Some("Unconfined") => Ok(Seccomp::Unconfined),
+        Some("Localhost") => Ok(Seccomp::Localhost),
         Some(other) => Err(ConfigError::SeccompType(other.to_owned())),
     }
+}
+
+/// The container's before the pod's.
+fn seccomp_profile<'a>(pod: &'a Pod, container: &'a Container) -> Option<&'a SeccompProfile> {
+    let own = container.security_context.as_ref();
+    let pod = pod.spec.as_ref()?.security_context.as_ref();
+    own.and_then(|own| own.seccomp_profile.as_ref())
+        .or_else(|| pod.and_then(|pod| pod.seccomp_profile.as_ref()))
+}
+
+/// C-51: the `localhostProfile` that has to be read for a container.
+pub fn localhost_profile<'a>(pod: &'a Pod, container: &'a Container) -> Option<&'a str> {
+    let own = container.security_context.as_ref();
+    if own.and_then(|own| own.privileged) == Some(true) {
+        return None;
+    }
+    let profile = seccomp_profile(pod, container).filter(|profile| profile.type_ == "Localhost")?;
+    Some(profile.localhost_profile.as_deref().unwrap_or_default())
+}
+
+/// The filter of C-51.
+pub fn filter(
+    input: &ContainerInput<'_>,
+    rights: &Rights,
+) -> Result<Option<Vec<Instruction>>, ConfigError> {
+    let Some(profile) = input
+        .seccomp
+        .filter(|_| rights.confinement.seccomp == Seccomp::Localhost)
+    else {
+        return Ok(None);
+    };
+    let around = Circumstances {
+        capabilities: &rights.confinement.capabilities,
+        kernel: input.node.kernel,
+    };
+    let program = profile.program(around);
+    program
+        .map(Some)
+        .map_err(|error| ConfigError::Seccomp(error.to_string()))
 }
 
 /// C-40, C-42: inheritable and ambient are empty, so that a process that is not root has none after its execve.

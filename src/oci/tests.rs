@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ConfigError, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces, launch};
 use crate::holder::proto::{Devices, Seccomp};
+use crate::oci::seccomp::Profile;
 use crate::pod::objects::Objects;
 use crate::pod::{Origin, PodUid, StaticPod};
 
@@ -33,6 +34,7 @@ pub struct Fixture {
     pub image: ImageConfiguration,
     pub node: NodeFacts,
     pub files: ManagedFiles,
+    pub seccomp: Option<Profile>,
     pub objects: Objects,
     pub places: VolumePlaces,
     pub passwd: &'static str,
@@ -68,6 +70,7 @@ impl Fixture {
                 shm: "/run/vetch/holders/u1/shm".into(),
                 ..ManagedFiles::default()
             },
+            seccomp: None,
             objects: Objects::default(),
             places: VolumePlaces::default(),
             passwd: PASSWD,
@@ -85,6 +88,7 @@ impl Fixture {
             cgroup_path: Path::new("/vetch/besteffort/podu1/c1"),
             node: &self.node,
             files: &self.files,
+            seccomp: self.seccomp.as_ref(),
             objects: &self.objects,
             places: &self.places,
         }

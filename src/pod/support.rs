@@ -31,7 +31,6 @@ const NOT_YET: &[(&str, When)] = &[
     ),
     ("spec.securityContext.seLinuxOptions", Set),
     ("spec.securityContext.sysctls", Set),
-    ("spec.securityContext.seccompProfile.type", NoneOf(SECCOMP)),
     ("spec.containers[].volumeMounts[].bindMountOptions", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
     ("spec.volumes[].emptyDir.mode", Set),
@@ -83,17 +82,8 @@ const NOT_YET: &[(&str, When)] = &[
         NoneOf(APPARMOR),
     ),
     ("spec.containers[].securityContext.seLinuxOptions", Set),
-    (
-        "spec.containers[].securityContext.procMount",
-        NoneOf(&["Default"]),
-    ),
-    (
-        "spec.containers[].securityContext.seccompProfile.type",
-        NoneOf(SECCOMP),
-    ),
 ];
 
-const SECCOMP: &[&str] = &["RuntimeDefault", "Unconfined"];
 ///
 const HTTP_1: &[&str] = &["", "HTTP1"];
 const PLAINTEXT: &[&str] = &["", "Plaintext"];

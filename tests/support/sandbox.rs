@@ -127,6 +127,7 @@ impl Sandbox {
                 termination_message: Some(termination.clone()),
                 ..ManagedFiles::default()
             },
+            seccomp: None,
             objects: &Default::default(),
             places: &Default::default(),
         })

@@ -1,11 +1,13 @@
-//! The default seccomp filter, as a classic BPF program made in Rust (design: no C library, 32-bit programs included).
+//! Seccomp filters, as classic BPF programs made in Rust (design: no C library, 32-bit programs included).
 //!
-//! - [`profile`] says what is allowed: names, grouped by why or by the capability that unlocks them;
+//! - [`default`] says what everybody may call: names, grouped by why or by the capability that unlocks them (C-53);
+//! - [`profile`] reads what an administrator wrote (C-51);
+//! - [`policy`] is what both come to: a verdict for each name, and for the numbers of an architecture;
 //! - [`arch`] knows the numbers of the names, from the `syscalls` crate;
 //! - [`assemble`] turns ranges of numbers into a balanced tree of jumps.
 //!
 //! One program covers the build's own architecture and the one it is compatible with (x86-64 and i386, arm64 and arm).
-//! A call that exists but is not allowed gets EPERM. A number without a name, or newer than this profile, gets ENOSYS,
+//! A call that exists but is not allowed gets EPERM. A number without a name, or newer than the profile, gets ENOSYS,
 //! so that programs which probe for new calls take their fallback (a C library that tries a time64 call and gets EPERM
 //! believes the clock is broken). A call by way of an architecture that is neither of the two kills the process.
 //!
@@ -14,19 +16,17 @@
 
 mod arch;
 mod assemble;
-mod profile;
+mod default;
+mod policy;
+pub mod profile;
 
-use std::collections::HashMap;
+pub use profile::{Circumstances, Profile, ProfileError};
 
 use arch::Arch;
-use assemble::Range;
-use profile::Rule;
+use policy::Policy;
 
 /// The kernel's BPF_MAXINSNS.
 const MAX_INSTRUCTIONS: usize = 4096;
-
-const EPERM: u16 = 1;
-const ENOSYS: u16 = 38;
 
 /// One instruction of classic BPF: the kernel's `sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,54 +41,43 @@ pub struct Instruction {
     pub k: u32,
 }
 
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// It is made.
-    Allow,
-    /// It returns this error.
-    Fail(u16),
-    /// It is made if its arguments pass, and returns EPERM otherwise.
-    Check(&'static Rule),
+impl Instruction {
+    /// As the kernel has it in memory on this machine.
+    pub fn to_bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&self.code.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&[self.jt, self.jf]);
+        bytes[4..].copy_from_slice(&self.k.to_ne_bytes());
+        bytes
+    }
+
+    /// The way back.
+    pub fn from_bytes([c0, c1, jt, jf, k @ ..]: [u8; 8]) -> Self {
+        Self {
+            code: u16::from_ne_bytes([c0, c1]),
+            jt,
+            jf,
+            k: u32::from_ne_bytes(k),
+        }
+    }
 }
 
 /// C-53: the RuntimeDefault filter for a container with these capabilities (`CAP_SYS_ADMIN`, …). At most 4096
 /// instructions, the kernel's limit. Deterministic.
 pub fn default_program(capabilities: &[String]) -> Vec<Instruction> {
-    program(arch::NATIVE, capabilities)
-}
-
-fn program(family: &[Arch], capabilities: &[String]) -> Vec<Instruction> {
-    let verdicts = profile::verdicts(capabilities);
-    let bodies: Vec<(u32, Vec<Range>)> = family
-        .iter()
-        .map(|arch| (arch.audit_id, ranges(arch, &verdicts)))
-        .collect();
-    let program = assemble::program(&bodies);
+    let family: Vec<&Arch> = arch::NATIVE.iter().collect();
+    let program = program(&family, &default::policy(capabilities));
     debug_assert!(program.len() <= MAX_INSTRUCTIONS);
     program
 }
 
-/// The verdicts of all numbers of an architecture as ranges without gaps: sorted, the first starting at 0, neighbours
-/// different.
-fn ranges(arch: &Arch, verdicts: &HashMap<&'static str, Verdict>) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
-    let mut next = 0;
-    let mut push = |start, verdict| {
-        if ranges.last().is_none_or(|last| last.verdict != verdict) {
-            ranges.push(Range { start, verdict });
-        }
-    };
-    for (number, name) in (arch.calls)() {
-        if number > next {
-            push(next, Verdict::Fail(ENOSYS));
-        }
-        let verdict = verdicts.get(name).copied();
-        push(number, verdict.unwrap_or(Verdict::Fail(EPERM)));
-        next = number + 1;
-    }
-    push(next, Verdict::Fail(ENOSYS));
-    ranges
+fn program(family: &[&Arch], policy: &Policy<'_>) -> Vec<Instruction> {
+    let bodies = family.iter().map(|arch| assemble::Body {
+        audit_id: arch.audit_id,
+        word: arch.word,
+        ranges: policy.ranges(arch),
+    });
+    assemble::program(&bodies.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -1,226 +1,397 @@
-//! What a container may call. The choice is the one that Docker and containerd have made over the years.
+//! Profiles of administrators (C-51): JSON as the OCI's runtime specification has it, and as Docker, which adds conditions
+//! on the machine and the container (`archMap`, `includes`, `excludes`).
 //!
-//! A name that an architecture lacks is simply not there; a name that is in no list here is refused.
+//! What libseccomp would do decides, but for two things: of several rules for a call the first one that holds counts, and
+//! without a list of architectures the 32-bit one is filtered like the native one instead of being killed.
 
 use std::collections::HashMap;
 
-use super::{ENOSYS, Verdict};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-/// A condition on a call's arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// None of these bits is set.
-    NoBits {
-        /// Index from 0.
-        argument: u8,
-        /// The bits.
-        mask: u32,
+use super::arch::{self, Arch};
+use super::policy::{Action, Comparison, Condition, ENOSYS, EPERM, Policy, Rule, Verdict};
+use super::{Instruction, MAX_INSTRUCTIONS, program};
+
+/// The largest errno that the kernel hands out.
+const MAX_ERRNO: u16 = 4095;
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// Not JSON, or not such a profile; says where.
+    #[error("understand the seccomp profile")]
+    Syntax(#[source] serde_json::Error),
+    /// A value that makes no sense.
+    #[error("seccomp profile: {field}: {problem}")]
+    Value {
+        /// `syscalls[3].args[0].index`.
+        field: String,
+        /// What is wrong.
+        problem: String,
     },
-    /// It is not this value.
-    Not {
-        /// Index from 0.
-        argument: u8,
-        /// The value.
-        value: u32,
-    },
-    /// It is one of these values.
-    OneOf {
-        /// Index from 0.
-        argument: u8,
-        /// The values; at most 255.
-        values: &'static [u32],
-    },
+    /// More than the kernel takes.
+    #[error(
+        "seccomp profile: {0} instructions as a program, and the kernel takes {MAX_INSTRUCTIONS}"
+    )]
+    TooLong(usize),
 }
 
-/// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET: new namespaces reach code in the kernel that was
-/// written for root only.
-const NO_NEW_NAMESPACES: Rule = Rule::NoBits {
-    argument: 0,
-    mask: 0x7E02_0000,
-};
+fn wrong(field: impl Into<String>, problem: impl Into<String>) -> ProfileError {
+    ProfileError::Value {
+        field: field.into(),
+        problem: problem.into(),
+    }
+}
 
-/// AF_VSOCK goes to the hypervisor and knows no namespaces.
-const NO_VSOCK: Rule = Rule::Not {
-    argument: 0,
-    value: 40,
-};
+/// What Docker's form asks about.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances<'a> {
+    /// The container's (`CAP_SYS_ADMIN`, …).
+    pub capabilities: &'a [String],
+    /// Version of the kernel: `(6, 1)`.
+    pub kernel: (u32, u32),
+}
 
-/// PER_LINUX, PER_LINUX32, the two with UNAME26, and "tell me": others switch off protections.
-const PLAIN_PERSONALITY: Rule = Rule::OneOf {
-    argument: 0,
-    values: &[0x0, 0x8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF],
-};
+/// A profile as it was read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Profile {
+    default_action: Kind,
+    default_errno_ret: Option<u16>,
+    #[serde(default)]
+    architectures: Option<Vec<String>>,
+    #[serde(default)]
+    arch_map: Option<Vec<Family>>,
+    #[serde(default)]
+    syscalls: Option<Vec<Calls>>,
+    /// Options of libseccomp, which is not here.
+    #[serde(default, rename = "flags")]
+    _flags: IgnoredAny,
+    /// The name of what `defaultErrnoRet` is, in Podman's form.
+    #[serde(default, rename = "defaultErrno")]
+    _default_errno: IgnoredAny,
+}
 
-/// Calls whose arguments decide. An unlocking capability (below) overrides.
-const CHECKED: &[(&str, &Rule)] = &[
-    ("clone", &NO_NEW_NAMESPACES),
-    ("personality", &PLAIN_PERSONALITY),
-    ("socket", &NO_VSOCK),
-];
+/// What is done, without its number. Nobody would answer a notification, so there is no SCMP_ACT_NOTIFY.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+enum Kind {
+    #[serde(rename = "SCMP_ACT_ALLOW")]
+    Allow,
+    #[default]
+    #[serde(rename = "SCMP_ACT_ERRNO")]
+    Errno,
+    #[serde(rename = "SCMP_ACT_KILL", alias = "SCMP_ACT_KILL_THREAD")]
+    KillThread,
+    #[serde(rename = "SCMP_ACT_KILL_PROCESS")]
+    KillProcess,
+    #[serde(rename = "SCMP_ACT_LOG")]
+    Log,
+    #[serde(rename = "SCMP_ACT_TRACE")]
+    Trace,
+    #[serde(rename = "SCMP_ACT_TRAP")]
+    Trap,
+}
 
-/// Calls that pretend to be missing. clone3 has its flags in memory, where a filter cannot look; C libraries fall back
-/// to clone on ENOSYS, and on nothing else.
-const PRETEND_MISSING: &[&str] = &["clone3"];
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Family {
+    architecture: String,
+    #[serde(default)]
+    sub_architectures: Option<Vec<String>>,
+}
 
-/// What a capability unlocks. The kernel checks the capability too; without it the call is not even reachable.
-const UNLOCKED: &[(&str, &[&str])] = &[
-    ("CAP_BPF", &["bpf"]),
-    ("CAP_DAC_READ_SEARCH", &["open_by_handle_at"]),
-    ("CAP_PERFMON", &["perf_event_open"]),
-    (
-        "CAP_SYS_ADMIN",
-        &[
-            "bpf",
-            "clone",
-            "clone3",
-            "fanotify_init",
-            "fsconfig",
-            "fsmount",
-            "fsopen",
-            "fspick",
-            "lookup_dcookie",
-            "lsm_get_self_attr",
-            "lsm_list_modules",
-            "lsm_set_self_attr",
-            "mount",
-            "mount_setattr",
-            "move_mount",
-            "open_tree",
-            "open_tree_attr",
-            "perf_event_open",
-            "quotactl",
-            "quotactl_fd",
-            "setdomainname",
-            "sethostname",
-            "setns",
-            "syslog",
-            "umount",
-            "umount2",
-            "unshare",
-        ],
-    ),
-    ("CAP_SYS_BOOT", &["reboot"]),
-    ("CAP_SYS_CHROOT", &["chroot"]),
-    (
-        "CAP_SYS_MODULE",
-        &["delete_module", "finit_module", "init_module"],
-    ),
-    (
-        "CAP_SYS_NICE",
-        &[
-            "get_mempolicy",
-            "mbind",
-            "set_mempolicy",
-            "set_mempolicy_home_node",
-        ],
-    ),
-    ("CAP_SYS_PACCT", &["acct"]),
-    (
-        "CAP_SYS_PTRACE",
-        &["kcmp", "pidfd_getfd", "process_madvise"],
-    ),
-    ("CAP_SYS_RAWIO", &["ioperm", "iopl"]),
-    (
-        "CAP_SYS_TIME",
-        &["clock_settime", "clock_settime64", "settimeofday", "stime"],
-    ),
-    ("CAP_SYS_TTY_CONFIG", &["vhangup"]),
-    ("CAP_SYSLOG", &["syslog"]),
-];
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Calls {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    names: Option<Vec<String>>,
+    action: Kind,
+    #[serde(default)]
+    errno_ret: Option<u16>,
+    #[serde(default)]
+    args: Option<Vec<Argument>>,
+    #[serde(default)]
+    includes: Option<Filter>,
+    #[serde(default)]
+    excludes: Option<Filter>,
+    #[serde(default, rename = "comment")]
+    _comment: IgnoredAny,
+    #[serde(default, rename = "errno")]
+    _errno: IgnoredAny,
+}
 
-/// What everybody may call, as words, by subject. Notably absent, because of what has been found in them or because
-/// they know no namespaces: io_uring_*, userfaultfd, keyctl and its kin, kexec_*, swapon, pivot_root, nfsservctl,
-/// uselib, vm86, move_pages.
-const ALLOWED: &[&str] = &[
-    // Files and directories.
-    "_llseek access cachestat chdir chmod chown chown32 close close_range copy_file_range creat dup dup2 dup3",
-    "faccessat faccessat2 fadvise64 fadvise64_64 arm_fadvise64_64 fallocate fchdir fchmod fchmodat fchmodat2 fchown",
-    "fchown32 fchownat fcntl fcntl64 fdatasync file_getattr file_setattr flock fstat fstat64 fstatat fstatat64 fstatfs",
-    "fstatfs64 fsync ftruncate ftruncate64 futimesat getcwd getdents getdents64 ioctl lchown lchown32 link linkat listmount lseek",
-    "lstat lstat64 mkdir mkdirat mknod mknodat name_to_handle_at newfstatat open openat openat2 pread64 preadv preadv2",
-    "pwrite64 pwritev pwritev2 read readahead readdir readlink readlinkat readv rename renameat renameat2 rmdir",
-    "sendfile sendfile64 splice stat stat64 statmount statfs statfs64 statx symlink symlinkat sync sync_file_range",
-    "arm_sync_file_range syncfs tee truncate truncate64 umask unlink unlinkat utime utimensat utimensat_time64 utimes",
-    "vmsplice write writev",
-    // Extended attributes.
-    "fgetxattr flistxattr fremovexattr fsetxattr getxattr getxattrat lgetxattr listxattr listxattrat llistxattr",
-    "lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat",
-    // Waiting for files.
-    "_newselect epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 fanotify_mark",
-    "inotify_add_watch inotify_init inotify_init1 inotify_rm_watch poll ppoll ppoll_time64 pselect6 pselect6_time64",
-    "select signalfd signalfd4 timerfd_create timerfd_gettime timerfd_gettime64 timerfd_settime timerfd_settime64",
-    // Asynchronous input and output, the old way.
-    "io_cancel io_destroy io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit",
-    // Memory.
-    "brk madvise map_shadow_stack membarrier memfd_create memfd_secret mincore mlock mlock2 mlockall mmap mmap2 mprotect",
-    "mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_mrelease remap_file_pages",
-    // Sockets and pipes. `socket` itself is checked.
-    "accept accept4 bind connect getpeername getsockname getsockopt listen pipe pipe2 recv recvfrom recvmmsg",
-    "recvmmsg_time64 recvmsg send sendmmsg sendmsg sendto setsockopt shutdown socketcall socketpair",
-    // Messages, semaphores and shared memory.
-    "ipc mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedreceive_time64 mq_timedsend mq_timedsend_time64",
-    "mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop semtimedop_time64 shmat shmctl shmdt shmget",
-    // Processes and threads. `clone` is checked. Tracing and reading another process is safe since 4.8.
-    "execve execveat exit exit_group fork futex futex_requeue futex_time64 futex_wait futex_waitv futex_wake",
-    "get_robust_list get_thread_area getcpu getpgid getpgrp getpid getppid getsid gettid pidfd_open pidfd_send_signal",
-    "prctl process_vm_readv process_vm_writev ptrace restart_syscall rseq set_robust_list set_thread_area",
-    "set_tid_address setpgid setsid uprobe uretprobe vfork wait4 waitid waitpid",
-    // Users, groups, capabilities, and giving up rights.
-    "capget capset getegid getegid32 geteuid geteuid32 getgid getgid32 getgroups getgroups32 getresgid getresgid32",
-    "getresuid getresuid32 getuid getuid32 landlock_add_rule landlock_create_ruleset landlock_restrict_self",
-    "seccomp setfsgid setfsgid32 setfsuid setfsuid32 setgid",
-    "setgid32 setgroups setgroups32 setregid setregid32 setresgid setresgid32 setresuid setresuid32 setreuid",
-    "setreuid32 setuid setuid32",
-    // Signals.
-    "kill pause rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait",
-    "rt_sigtimedwait_time64 rt_tgsigqueueinfo sigaction sigaltstack signal sigpending sigprocmask sigreturn sigsuspend",
-    "tgkill tkill",
-    // Time. Reading the clock's parameters goes by adjtimex; the kernel refuses changes without SYS_TIME.
-    "adjtimex alarm clock_adjtime clock_adjtime64 clock_getres clock_getres_time64 clock_gettime clock_gettime64",
-    "clock_nanosleep clock_nanosleep_time64 getitimer gettimeofday nanosleep setitimer time timer_create timer_delete",
-    "timer_getoverrun timer_gettime timer_gettime64 timer_settime timer_settime64 times",
-    // Scheduling and limits.
-    "getpriority getrlimit getrusage ioprio_get ioprio_set nice prlimit64 sched_get_priority_max sched_get_priority_min",
-    "sched_getaffinity sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval",
-    "sched_rr_get_interval_time64 sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield",
-    "setpriority setrlimit ugetrlimit",
-    // The machine.
-    "getrandom olduname oldolduname sysinfo uname",
-    // One architecture's own.
-    "arch_prctl breakpoint cacheflush get_tls modify_ldt riscv_flush_icache riscv_hwprobe set_tls",
-];
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Argument {
+    index: u8,
+    value: u64,
+    #[serde(default)]
+    value_two: Option<u64>,
+    op: Op,
+}
 
-/// The verdict of every name that is not simply refused.
-pub fn verdicts(capabilities: &[String]) -> HashMap<&'static str, Verdict> {
-    let allowed = ALLOWED.iter().flat_map(|words| words.split(' '));
-    let mut verdicts: HashMap<_, _> = allowed.map(|name| (name, Verdict::Allow)).collect();
-    verdicts.extend(
-        CHECKED
-            .iter()
-            .map(|(name, rule)| (*name, Verdict::Check(rule))),
-    );
-    verdicts.extend(
-        PRETEND_MISSING
-            .iter()
-            .map(|name| (*name, Verdict::Fail(ENOSYS))),
-    );
-    for (capability, names) in UNLOCKED {
-        if capabilities.iter().any(|has| has == capability) {
-            verdicts.extend(names.iter().map(|name| (*name, Verdict::Allow)));
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Op {
+    #[serde(rename = "SCMP_CMP_EQ")]
+    Equal,
+    #[serde(rename = "SCMP_CMP_NE")]
+    NotEqual,
+    #[serde(rename = "SCMP_CMP_LT")]
+    Less,
+    #[serde(rename = "SCMP_CMP_LE")]
+    AtMost,
+    #[serde(rename = "SCMP_CMP_GT")]
+    Greater,
+    #[serde(rename = "SCMP_CMP_GE")]
+    AtLeast,
+    #[serde(rename = "SCMP_CMP_MASKED_EQ")]
+    Masked,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Filter {
+    #[serde(default)]
+    caps: Option<Vec<String>>,
+    #[serde(default)]
+    arches: Option<Vec<String>>,
+    #[serde(default)]
+    min_kernel: Option<String>,
+}
+
+impl Profile {
+    /// Reads a profile. Errors name line and column, or the field.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let profile: Self = serde_json::from_str(text).map_err(ProfileError::Syntax)?;
+        if has_some(profile.architectures.as_deref()) && has_some(profile.arch_map.as_deref()) {
+            return Err(wrong("archMap", "there is a list of architectures already"));
+        }
+        action(profile.default_action, profile.default_errno_ret, "default")?;
+        for (index, calls) in profile.calls().enumerate() {
+            calls.check(&format!("syscalls[{index}]"))?;
+        }
+        Ok(profile)
+    }
+
+    fn calls(&self) -> impl Iterator<Item = &Calls> {
+        self.syscalls.iter().flatten()
+    }
+
+    /// The filter for a container. At most 4096 instructions, the kernel's limit. Deterministic.
+    pub fn program(&self, around: Circumstances<'_>) -> Result<Vec<Instruction>, ProfileError> {
+        self.program_of(arch::NATIVE, around)
+    }
+
+    pub(super) fn program_of(
+        &self,
+        family: &[Arch],
+        around: Circumstances<'_>,
+    ) -> Result<Vec<Instruction>, ProfileError> {
+        let is_covered = |arch: &&Arch| self.covers(arch.name);
+        let family: Vec<&Arch> = family.iter().filter(is_covered).collect();
+        let program = program(&family, &self.policy(around)?);
+        if program.len() > MAX_INSTRUCTIONS {
+            return Err(ProfileError::TooLong(program.len()));
+        }
+        Ok(program)
+    }
+
+    /// Names that are no call on any machine that this version knows: newer than it, or misspelled. As with libseccomp,
+    /// nothing comes of them.
+    pub fn unknown_names(&self) -> Vec<&str> {
+        let names = self.calls().flat_map(Calls::names);
+        let mut unknown: Vec<&str> = names.filter(|name| !arch::is_known(name)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown
+    }
+
+    fn covers(&self, name: &str) -> bool {
+        let (own, _) = arch::OWN;
+        let lists = |list: &Option<Vec<String>>| list.iter().flatten().any(|known| known == name);
+        if has_some(self.architectures.as_deref()) {
+            return name == own || lists(&self.architectures);
+        }
+        if has_some(self.arch_map.as_deref()) {
+            let mut map = self.arch_map.iter().flatten();
+            let entry = map.find(|family| family.architecture == own);
+            return name == own || entry.is_some_and(|family| lists(&family.sub_architectures));
+        }
+        true
+    }
+
+    fn policy(&self, around: Circumstances<'_>) -> Result<Policy<'_>, ProfileError> {
+        let other = action(self.default_action, self.default_errno_ret, "default")?;
+        let mut rules: HashMap<&str, Vec<Rule>> = HashMap::new();
+        let mut plain: HashMap<&str, Action> = HashMap::new();
+        for (index, calls) in self.calls().enumerate() {
+            if !calls.apply(around) {
+                continue;
+            }
+            let field = format!("syscalls[{index}]");
+            let action = action(calls.action, calls.errno_ret, &field)?;
+            let conditional = calls.rules(action);
+            for name in calls.names() {
+                if !conditional.is_empty() {
+                    rules
+                        .entry(name)
+                        .or_default()
+                        .extend_from_slice(&conditional);
+                } else if *plain.entry(name).or_insert(action) != action {
+                    return Err(wrong(field, format!("{name} has another action above")));
+                }
+            }
+        }
+        let mut verdicts: HashMap<&str, Verdict> = plain
+            .into_iter()
+            .map(|(name, action)| (name, action.into()))
+            .collect();
+        for (name, rules) in rules {
+            verdicts.entry(name).or_insert_with(|| other.into()).rules = rules;
+        }
+        Ok(Policy {
+            verdicts,
+            other,
+            newer: self.newer(other),
+        })
+    }
+
+    /// As runc does it: a profile that allows what it does not know allows new calls, too, and any other says that they do
+    /// not exist.
+    fn newer(&self, other: Action) -> Action {
+        match self.default_action {
+            Kind::Allow | Kind::Log | Kind::Trace => other,
+            Kind::Errno | Kind::KillThread | Kind::KillProcess | Kind::Trap => Action::fail(ENOSYS),
         }
     }
-    verdicts
 }
 
-/// Every name in the tables, for tests.
-#[cfg(test)]
-pub fn all_names() -> Vec<&'static str> {
-    let allowed = ALLOWED.iter().flat_map(|words| words.split(' '));
-    let unlocked = UNLOCKED.iter().flat_map(|(_, names)| names.iter().copied());
-    let checked = CHECKED.iter().map(|(name, _)| *name);
-    allowed
-        .chain(unlocked)
-        .chain(checked)
-        .chain(PRETEND_MISSING.iter().copied())
-        .collect()
+fn has_some<T>(list: Option<&[T]>) -> bool {
+    list.is_some_and(|list| !list.is_empty())
+}
+
+fn action(kind: Kind, errno: Option<u16>, field: &str) -> Result<Action, ProfileError> {
+    let number = errno.unwrap_or(EPERM);
+    Ok(match kind {
+        Kind::Allow => Action::ALLOW,
+        Kind::KillThread => Action::KILL_THREAD,
+        Kind::KillProcess => Action::KILL_PROCESS,
+        Kind::Log => Action::LOG,
+        Kind::Trap => Action::TRAP,
+        Kind::Trace => Action::trace(number),
+        Kind::Errno if number > MAX_ERRNO => {
+            return Err(wrong(field, format!("an errno is at most {MAX_ERRNO}")));
+        }
+        Kind::Errno => Action::fail(number),
+    })
+}
+
+impl Calls {
+    fn check(&self, field: &str) -> Result<(), ProfileError> {
+        match (&self.name, has_some(self.names.as_deref())) {
+            (Some(name), true) if !name.is_empty() => {
+                return Err(wrong(field, "has both name and names"));
+            }
+            (None, false) => return Err(wrong(field, "names no call")),
+            (Some(_) | None, _) => {}
+        }
+        action(self.action, self.errno_ret, field)?;
+        for (index, argument) in self.args.iter().flatten().enumerate() {
+            if argument.index > 5 {
+                let field = format!("{field}.args[{index}].index");
+                return Err(wrong(field, "must be from 0 to 5"));
+            }
+        }
+        for filter in [&self.includes, &self.excludes].into_iter().flatten() {
+            if let Some(version) = &filter.min_kernel
+                && kernel_version(version).is_none()
+            {
+                let problem = format!("minKernel {version:?} is not a version such as 4.8");
+                return Err(wrong(field, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let all = self.name.iter().chain(self.names.iter().flatten());
+        all.map(String::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// One condition of `includes` that does not hold, or one of `excludes` that does, and the entry is not there.
+    fn apply(&self, around: Circumstances<'_>) -> bool {
+        let (_, own) = arch::OWN;
+        let has_cap = |cap: &String| around.capabilities.contains(cap);
+        let is_since =
+            |version: &String| kernel_version(version).is_some_and(|v| around.kernel >= v);
+        let is_own = |arch: &String| arch == own;
+        let included = self.includes.as_ref().is_none_or(|filter| {
+            let arches = filter.arches.as_deref().unwrap_or_default();
+            (arches.is_empty() || arches.iter().any(is_own))
+                && filter.caps.iter().flatten().all(has_cap)
+                && filter.min_kernel.as_ref().is_none_or(is_since)
+        });
+        let excluded = self.excludes.as_ref().is_some_and(|filter| {
+            filter.arches.iter().flatten().any(is_own)
+                || filter.caps.iter().flatten().any(has_cap)
+                || filter.min_kernel.as_ref().is_some_and(is_since)
+        });
+        included && !excluded
+    }
+
+    /// All conditions have to hold; but where two are about the same argument, any of them, as runc has it.
+    fn rules(&self, action: Action) -> Vec<Rule> {
+        let conditions: Vec<Condition> = self
+            .args
+            .iter()
+            .flatten()
+            .map(Argument::condition)
+            .collect();
+        let mut indexes: Vec<u8> = conditions.iter().map(|c| c.argument).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        if indexes.len() < conditions.len() {
+            let each = conditions.into_iter().map(|condition| Rule {
+                conditions: vec![condition],
+                action,
+            });
+            return each.collect();
+        }
+        let is_conditional = !conditions.is_empty();
+        let rule = is_conditional.then_some(Rule { conditions, action });
+        rule.into_iter().collect()
+    }
+}
+
+impl Argument {
+    fn condition(&self) -> Condition {
+        let comparison = match self.op {
+            Op::Equal | Op::Masked => Comparison::Equal,
+            Op::NotEqual => Comparison::NotEqual,
+            Op::Less => Comparison::Less,
+            Op::AtMost => Comparison::AtMost,
+            Op::Greater => Comparison::Greater,
+            Op::AtLeast => Comparison::AtLeast,
+        };
+        let (mask, value) = if self.op == Op::Masked {
+            (self.value, self.value_two.unwrap_or_default())
+        } else {
+            (u64::MAX, self.value)
+        };
+        Condition {
+            argument: self.index,
+            mask,
+            comparison,
+            value,
+        }
+    }
+}
+
+/// `4.8`
+fn kernel_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }

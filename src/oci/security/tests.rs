@@ -1,8 +1,9 @@
 use oci_spec::runtime::{Capabilities, Capability};
 use serde_json::{Value, json};
 
-use super::{DEFAULT, all_capabilities};
+use super::{DEFAULT, all_capabilities, localhost_profile};
 use crate::holder::proto::{Confinement, Seccomp};
+use crate::oci::seccomp::Profile;
 use crate::oci::tests::Fixture;
 use crate::oci::{ConfigError, Launch};
 
@@ -206,8 +207,42 @@ fn the_containers_profile_goes_before_the_pods() {
         assert_eq!(launch.confinement.seccomp, expected);
         assert!(launch.spec.linux().as_ref().unwrap().seccomp().is_none());
     }
-    let error = launch(profile("Localhost")).unwrap_err();
-    assert_eq!(error, ConfigError::SeccompType("Localhost".into()));
+    let error = launch(profile("Sandboxed")).unwrap_err();
+    assert_eq!(error, ConfigError::SeccompType("Sandboxed".into()));
+}
+
+/// C-51: the profile is made for the capabilities of the container, and the agent knows which one to read.
+#[test]
+fn an_administrators_profile_becomes_a_filter() {
+    let localhost =
+        |name: &str| json!({"seccompProfile": {"type": "Localhost", "localhostProfile": name}});
+    let profile = r#"{"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [
+        {"name": "read", "action": "SCMP_ACT_ALLOW"},
+        {"name": "mount", "action": "SCMP_ACT_ALLOW", "includes": {"caps": ["CAP_SYS_ADMIN"]}}]}"#;
+    let filter = |pod: Value, container: Value| {
+        let mut fixture = fixture(pod, container);
+        fixture.seccomp = Some(Profile::parse(profile).unwrap());
+        let launch = fixture.launch().unwrap();
+        let read = localhost_profile(&fixture.pod.pod, fixture.input().container);
+        assert_eq!(launch.filter.is_some(), read.is_some());
+        let is_localhost = launch.confinement.seccomp == Seccomp::Localhost;
+        assert_eq!(is_localhost, read.is_some());
+        let read = read.map(str::to_owned);
+        (read, launch.filter.unwrap_or_default().len())
+    };
+    let (name, plain) = filter(localhost("a/b.json"), json!({}));
+    assert_eq!(name.as_deref(), Some("a/b.json"));
+    let (name, own) = filter(localhost("a"), localhost("b"));
+    assert_eq!((name.as_deref(), own), (Some("b"), plain));
+    let may_mount = json!({"capabilities": {"add": ["SYS_ADMIN"]}});
+    let (_, more) = filter(localhost("a"), may_mount);
+    assert!(more > plain, "{more} {plain}");
+    let unconfined = json!({"seccompProfile": {"type": "Unconfined"}});
+    assert_eq!(filter(localhost("a"), unconfined), (None, 0));
+    assert_eq!(
+        filter(localhost("a"), json!({"privileged": true})),
+        (None, 0)
+    );
 }
 
 #[test]

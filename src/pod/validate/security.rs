@@ -51,6 +51,7 @@ pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>)
         scope,
     );
     capabilities(context.capabilities.as_ref(), path, scope);
+    proc_mount(context.proc_mount.as_deref(), path, scope);
     if context.allow_privilege_escalation != Some(false) {
         return;
     }
@@ -64,6 +65,18 @@ pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>)
         .flat_map(|c| c.add.iter().flatten());
     if added.into_iter().any(|name| name == "CAP_SYS_ADMIN") {
         scope.error(&at, "cannot be false with CAP_SYS_ADMIN added");
+    }
+}
+
+/// C-48, S-125. A pod with users of its own is refused by [`crate::pod::support`].
+fn proc_mount(value: Option<&str>, path: &str, scope: Scope<'_>) {
+    let path = format!("{path}.procMount");
+    one_of(value, &["Default", "Unmasked"], &path, scope);
+    if value == Some("Unmasked") {
+        scope.error(
+            &path,
+            "Unmasked needs hostUsers: false, which this version does not support",
+        );
     }
 }
 
@@ -91,9 +104,37 @@ fn id(value: Option<i64>, path: &str, scope: Scope<'_>) {
 
 fn seccomp(profile: Option<&SeccompProfile>, path: &str, scope: Scope<'_>) {
     let Some(profile) = profile else { return };
+    profile_type(&profile.type_, path, scope);
+    let name = profile.localhost_profile.as_deref();
+    localhost_profile((&profile.type_, name), path, scope);
     let at = format!("{path}.localhostProfile");
-    match (profile.type_.as_str(), profile.localhost_profile.as_deref()) {
-        ("", _) => scope.error(&format!("{path}.type"), "missing"),
+    let name = name.unwrap_or_default();
+    if name.starts_with('/') {
+        scope.error(&at, "must be a relative path");
+    }
+    if name.split('/').any(|part| part == "..") {
+        scope.error(&at, "must not contain ..");
+    }
+}
+
+fn profile_type(typ: &str, path: &str, scope: Scope<'_>) {
+    let at = format!("{path}.type");
+    if typ.is_empty() {
+        scope.error(&at, "missing");
+    } else {
+        one_of(
+            Some(typ),
+            &["Localhost", "RuntimeDefault", "Unconfined"],
+            &at,
+            scope,
+        );
+    }
+}
+
+/// S-129.
+fn localhost_profile((typ, name): (&str, Option<&str>), path: &str, scope: Scope<'_>) {
+    let at = format!("{path}.localhostProfile");
+    match (typ, name) {
         ("Localhost", None | Some("")) => scope.error(&at, "missing"),
         ("Localhost", Some(_)) | (_, None) => {}
         (_, Some(_)) => scope.error(&at, "only possible with type Localhost"),

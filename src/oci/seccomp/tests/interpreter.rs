@@ -22,6 +22,10 @@ pub fn run(program: &[Instruction], call: Call) -> u32 {
                 accumulator = load(call, k);
                 continue;
             }
+            0x54 => {
+                accumulator &= k;
+                continue;
+            }
             0x06 => return k,
             0x05 => {
                 at += usize::try_from(k).unwrap();
@@ -29,7 +33,7 @@ pub fn run(program: &[Instruction], call: Call) -> u32 {
             }
             0x15 => accumulator == k,
             0x35 => accumulator >= k,
-            0x45 => accumulator & k != 0,
+            0x25 => accumulator > k,
             _ => panic!("unexpected operation {code:#x}"),
         };
         at += usize::from(if holds { jt } else { jf });
@@ -40,9 +44,10 @@ fn load(call: Call, offset: u32) -> u32 {
     match offset {
         0 => call.number,
         4 => call.arch,
-        16..64 if offset.is_multiple_of(8) => {
+        16..64 if offset.is_multiple_of(4) => {
             let argument = usize::try_from((offset - 16) / 8).unwrap();
-            u32::try_from(call.args[argument] & 0xFFFF_FFFF).unwrap()
+            let half = call.args[argument] >> (offset % 8 * 8);
+            u32::try_from(half & 0xFFFF_FFFF).unwrap()
         }
         _ => panic!("unexpected offset {offset}"),
     }
