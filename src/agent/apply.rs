@@ -1,8 +1,9 @@
 //! Doing what the plan says. Each action either asks something of a holder, starts a task, or does a small thing at once;
 //! none waits, and the outcome comes back as news.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
+
+use k8s_openapi::api::core::v1::PodSpec;
 
 use super::clean::Remains;
 use super::launch::{self, Ground, Order};
@@ -19,7 +20,7 @@ use crate::holder::limits::LimitError;
 use crate::holder::proto::{PROTO_VERSION, PidNamespace, PodRecord, Request, SandboxSpec, Stamp};
 use crate::network;
 use crate::plan::{self, Action};
-use crate::pod::{PodUid, StaticPod};
+use crate::pod::{PodUid, StaticPod, sysctl};
 use crate::sys::remove;
 
 /// Why a sandbox could not be made.
@@ -93,6 +94,8 @@ impl Agent {
 
     fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> PodRecord {
         let root = self.config.cgroup_root.trim_end_matches('/');
+        let spec = pod.pod.spec.as_ref();
+        let has = |field: fn(&PodSpec) -> Option<bool>| spec.and_then(field) == Some(true);
         PodRecord {
             version: PROTO_VERSION,
             attempt,
@@ -101,9 +104,16 @@ impl Agent {
                 pod_cgroup: plan::pod_cgroup(root, &pod),
                 host_network: pod.is_host_network(),
                 hostname: network::hostname(&pod, &self.config.node_name),
-                host_ipc: false,
-                pid: PidNamespace::Container,
-                sysctls: BTreeMap::new(),
+                host_ipc: has(|spec| spec.host_ipc),
+                pid: match (
+                    has(|spec| spec.host_pid),
+                    has(|spec| spec.share_process_namespace),
+                ) {
+                    (true, _) => PidNamespace::Host,
+                    (false, true) => PidNamespace::Pod,
+                    (false, false) => PidNamespace::Container,
+                },
+                sysctls: sysctl::of_pod(&pod.pod),
                 trash: self.config.paths.trash(),
             },
             pod,

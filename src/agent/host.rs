@@ -80,6 +80,7 @@ pub fn rules(config: &Config, node: &NodeFacts, boot_id: String) -> Rules {
         labels: labels(config, &Platform::host().architecture),
         allocatable: allocatable(config, node),
         shutdown: config.shutdown.clone(),
+        unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
     }
 }
 

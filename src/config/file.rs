@@ -32,6 +32,7 @@ pub(super) struct File {
     pub(super) shutdown_grace_period: Option<String>,
     pub(super) shutdown_grace_period_critical_pods: Option<String>,
     pub(super) shutdown_grace_period_by_pod_priority: Vec<TurnByPriority>,
+    pub(super) allowed_unsafe_sysctls: Vec<String>,
     pub(super) vetch: Own,
 }
 
@@ -65,4 +66,5 @@ pub(super) struct Own {
     pub(super) node_name: Option<String>,
     pub(super) node_labels: BTreeMap<String, String>,
     pub(super) initial_container_restart_period: Option<String>,
+    pub(super) cdi_spec_dirs: Option<Vec<PathBuf>>,
 }

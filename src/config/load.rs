@@ -159,6 +159,12 @@ impl Place<'_> {
             }
             *setting = value;
         }
+        if let Some(dirs) = own.cdi_spec_dirs {
+            if !dirs.iter().all(|dir| dir.is_absolute()) {
+                return Err(self.refuse("vetch.cdiSpecDirs", "must be absolute paths"));
+            }
+            config.cdi_spec_dirs = dirs;
+        }
         if let Some(root) = own.cgroup_root {
             config.cgroup_root =
                 cgroup(&root).ok_or_else(|| self.refuse("vetch.cgroupRoot", BAD_CGROUP))?;

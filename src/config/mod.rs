@@ -209,6 +209,10 @@ pub struct Config {
     pub single_process_oom_kill: bool,
     /// N-26: which pods end when at a node shutdown, from the lowest priority.
     pub shutdown: Vec<ShutdownTurn>,
+    /// C-61: kernel parameters that pods may set beside the safe ones, normalised as [`crate::pod::sysctl`] says.
+    pub allowed_unsafe_sysctls: Vec<String>,
+    /// Directories of CDI specifications; what a later one says wins.
+    pub cdi_spec_dirs: Vec<PathBuf>,
 }
 
 impl Config {
@@ -232,6 +236,8 @@ impl Config {
             pod_pids: None,
             single_process_oom_kill: false,
             shutdown: node::default_turns(),
+            allowed_unsafe_sysctls: Vec::new(),
+            cdi_spec_dirs: vec!["/etc/cdi".into(), "/run/cdi".into()],
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::file::File;
 use super::place::{ConfigError, Place};
 use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
-use crate::pod::{duration, names, quantity};
+use crate::pod::{duration, names, quantity, sysctl};
 
 /// Billionths of a whole one.
 pub(super) const NANOS: u128 = 1_000_000_000;
@@ -15,6 +15,7 @@ const CRITICAL: i32 = 2_000_000_000;
 const BAD_START: &str = "must be between 1s and the longest back-off";
 const BAD_ENFORCED: &str = "must be [pods], or [] for nothing; other cgroups are not ours";
 const BAD_SWAP: &str = "must be NoSwap: containers do not swap";
+const BAD_SYSCTL: &str = "must be a sysctl of its own in each pod (kernel.shm…, kernel.msg…, kernel.sem, fs.mqueue.…, net.…), or the beginning of some with * behind it";
 const BAD_LABEL: &str = "must be a label, written like example.com/disk=ssd";
 
 impl Place<'_> {
@@ -36,6 +37,7 @@ impl Place<'_> {
             config.node_labels.insert(key.clone(), value.clone());
         }
         config.shutdown = self.turns(file)?;
+        self.sysctls(file, config)?;
         self.limits(file, config)
     }
 
@@ -66,6 +68,17 @@ impl Place<'_> {
             None | Some("" | "NoSwap") => Ok(()),
             Some(_) => Err(self.refuse("memorySwap.swapBehavior", BAD_SWAP)),
         }
+    }
+
+    /// C-61.
+    fn sysctls(&self, file: &File, config: &mut Config) -> Result<(), ConfigError> {
+        for text in &file.allowed_unsafe_sysctls {
+            let pattern = sysctl::pattern(text).ok_or_else(|| {
+                self.refuse("allowedUnsafeSysctls", format!("{text:?} {BAD_SYSCTL}"))
+            })?;
+            config.allowed_unsafe_sysctls.push(pattern);
+        }
+        Ok(())
     }
 
     fn cpu_period(&self, file: &File) -> Result<Option<u64>, ConfigError> {

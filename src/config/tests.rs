@@ -46,7 +46,9 @@ systemReserved: {cpu: 100m, memory: 64Mi, pid: "100"}
 kubeReserved: {cpu: "0.5", memory: 1Mi}
 shutdownGracePeriod: 30s
 shutdownGracePeriodCriticalPods: 10s
+allowedUnsafeSysctls: [net.core.somaxconn, kernel/msg*]
 vetch:
+  cdiSpecDirs: [/opt/cdi]
   nodeLabels: {disk: ssd}
   initialContainerRestartPeriod: 2s
   rootDir: /data/vetch
@@ -71,6 +73,8 @@ vetch:
     };
     want.node_labels.insert("disk".to_owned(), "ssd".to_owned());
     want.shutdown = turns(&[(0, 20_000), (2_000_000_000, 10_000)]);
+    want.allowed_unsafe_sysctls = ["net.core.somaxconn", "kernel.msg*"].map(Into::into).into();
+    want.cdi_spec_dirs = vec!["/opt/cdi".into()];
     want.paths.root_dir = "/data/vetch".into();
     want.paths.run_dir = "/run/v".into();
     want.paths.log_dir = "/data/log".into();
@@ -125,6 +129,15 @@ fn values_that_cannot_be_used_are_refused_with_file_and_field() {
     assert_eq!(
         refusal("kind: Pod"),
         "/c.yaml: kind: must be KubeletConfiguration"
+    );
+    assert_eq!(
+        refusal("vetch: {cdiSpecDirs: [cdi]}"),
+        "/c.yaml: vetch.cdiSpecDirs: must be absolute paths"
+    );
+    assert!(
+        refusal("allowedUnsafeSysctls: [vm.swappiness]").starts_with(
+            "/c.yaml: allowedUnsafeSysctls: \"vm.swappiness\" must be a sysctl of its own in each pod"
+        )
     );
     assert_eq!(
         refusal("containerLogMaxFiles: 1"),

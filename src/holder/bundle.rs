@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use libcontainer::oci_spec::OciSpecError;
-use libcontainer::oci_spec::runtime::{Linux, LinuxDevice, Process, Spec};
+use libcontainer::oci_spec::runtime::{Linux, LinuxDevice, LinuxNamespaceType, Process, Spec};
 
 use super::proto::{CreateContainer, Devices};
 use super::runtime::{Place, WorkerError};
@@ -27,6 +27,7 @@ pub(super) fn complete(
     };
     if let Some(linux) = spec.linux_mut() {
         linux.set_cgroups_path(Some(place.cgroup.into()));
+        share_processes(linux, place);
         add_devices(linux, nodes);
         volumes::adapt(linux, &request.volumes, made);
     }
@@ -48,6 +49,14 @@ fn spec_error(operation: &'static str, path: &Path) -> impl FnOnce(OciSpecError)
         operation,
         path,
         source,
+    }
+}
+
+/// P-182: with the other containers of the pod, if it has a namespace for that.
+fn share_processes(linux: &mut Linux, place: &Place<'_>) {
+    let namespaces = linux.namespaces_mut().iter_mut().flatten();
+    for namespace in namespaces.filter(|n| n.typ() == LinuxNamespaceType::Pid) {
+        namespace.set_path(place.pid_namespace.clone());
     }
 }
 

@@ -1,10 +1,14 @@
 //! How an instance ends: the steps of a stop, the kill, the exit's record. Nothing here waits; [`Instance::advance`] and
 //! [`Instance::tick`] are asked again when [`Instance::wake_at_ms`] says so, and after everything that happens.
 
+use std::collections::BTreeSet;
+
 use super::cgroup::Cgroups;
 use super::hooks::HookKind;
 use super::instance::{End, Instance, Pipe};
+use super::job::Job;
 use super::proto::{Exit, HookState, InstanceState, MIN_GRACE_MS, Stamp, StopPhase};
+use super::server::Holder;
 use super::termination;
 use crate::sys;
 
@@ -70,6 +74,18 @@ impl Kill {
             self.pause_ms = (self.pause_ms * 2).min(KILL_AGAIN_MS.1);
         }
         is_due
+    }
+}
+
+impl Holder {
+    /// After everything else, so that who waited for another one's end learns of it in the same turn.
+    pub(super) fn advance_stops(&mut self, now: Stamp) {
+        let made = self.jobs.iter().filter_map(Job::creates);
+        let alive = self.instances.iter().filter(|i| !i.is_ended());
+        let living: BTreeSet<String> = alive.map(|i| i.record.name.clone()).chain(made).collect();
+        for instance in &mut self.instances {
+            self.changed |= instance.advance(&|name| living.contains(name), now);
+        }
     }
 }
 

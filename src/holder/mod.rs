@@ -4,7 +4,7 @@
 //! (checked before each fork). It waits in one poll, for all of its facts at once, and never for one of them.
 //!
 //! - [`proto`] is what it is told and tells, `record` what it keeps on disk; [`client`] the other end of its socket; `connection` its own end.
-//! - `startup` makes the sandbox, `server` is the loop; `requests` and `starts` do what is asked.
+//! - `startup` makes the sandbox (`reaper`: pid 1 of shared processes), `server` is the loop; `requests` and `starts` do what is asked.
 //! - A `job` is a worker in flight, which talks by `report`; what it runs is `runtime`, `bundle`, `volumes`, `rootfs`, `place`, `devices`, [`device_rules`] and `executor`.
 //! - What came of it is an `instance` (a container), which ends by `ending` and `termination`, or a `session` (an exec).
 //! - `hooks` run as such jobs and sessions.
@@ -31,6 +31,7 @@ pub mod limits;
 pub mod logs;
 mod place;
 pub mod proto;
+mod reaper;
 mod record;
 mod report;
 mod requests;

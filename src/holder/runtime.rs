@@ -85,6 +85,8 @@ pub(super) struct Place<'a> {
     pub(super) cgroups: &'a Cgroups,
     /// The container's cgroup.
     pub(super) cgroup: &'a str,
+    /// The pod's, for a container that shares its processes.
+    pub(super) pid_namespace: Option<PathBuf>,
     pub(super) line: Line,
 }
 

@@ -1,7 +1,7 @@
 //! The loop: one thread, one poll. Facts come in (packets, reports, child exits, output, time), state goes out. Nothing
 //! here waits for anything but the poll.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,6 +15,7 @@ use super::hooks::Sleep;
 use super::instance::{End, Instance, Pipe};
 use super::job::{Heard, Job, Purpose};
 use super::proto::{HolderState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp};
+use super::reaper::Reaper;
 use super::requests::Remains;
 use super::session::Session;
 use crate::config::HolderPaths;
@@ -53,6 +54,8 @@ pub(super) struct Holder {
     pub(super) last_number: u64,
     pub(super) changed: bool,
     pub(super) leaving: bool,
+    /// Pid 1 of the containers, if they share their processes.
+    pub(super) reaper: Option<Reaper>,
     me: ProcessId,
     /// The mount namespace that this process came from.
     pub(super) host_mounts: OwnedFd,
@@ -104,6 +107,7 @@ impl Holder {
             last_number: 0,
             changed: true,
             leaving: false,
+            reaper: None,
             me: sys::process::of_self()?,
             host_mounts,
             listener,
@@ -117,7 +121,7 @@ impl Holder {
         })
     }
 
-    /// Serves until a shutdown request.
+    /// Serves until a shutdown request, or the death of what its containers need.
     pub(super) fn serve(&mut self) -> io::Result<()> {
         // The child that moved us may have ended before we watched.
         self.reap(sys::clock::now());
@@ -251,6 +255,7 @@ impl Holder {
             let session = self.sessions.remove(index);
             self.end_session(session, end, now);
         } else {
+            self.reaper_reaped(pid);
             for instance in &mut self.instances {
                 instance.log_child_exited(pid);
             }
@@ -285,17 +290,8 @@ impl Holder {
         }
         self.clear_remains(now);
         self.look_at_logs();
+        self.leaving |= self.is_doomed() && self.instances.iter().all(Instance::is_ended);
         self.changed |= self.rewrite_at_ms.is_some_and(|at| at <= now.boot_ms);
-    }
-
-    /// After everything else, so that who waited for another one's end learns of it in the same turn.
-    fn advance_stops(&mut self, now: Stamp) {
-        let made = self.jobs.iter().filter_map(Job::creates);
-        let alive = self.instances.iter().filter(|i| !i.is_ended());
-        let living: BTreeSet<String> = alive.map(|i| i.record.name.clone()).chain(made).collect();
-        for instance in &mut self.instances {
-            self.changed |= instance.advance(&|name| living.contains(name), now);
-        }
     }
 
     fn look_at_logs(&mut self) {
@@ -366,9 +362,11 @@ impl Holder {
             self.changed = false;
             let mut state = self.state();
             // The agent's copy comes over the socket; the file is for the next agent.
-            let failure = self.write_state(&state).err();
-            self.record_trouble =
-                failure.map(|e| format!("write {}: {e}", self.paths.state().display()));
+            let file = self.paths.state();
+            let bytes = serde_json::to_vec(&state).map_err(io::Error::from);
+            let written = bytes.and_then(|bytes| sys::state_file::replace(&file, &bytes));
+            let failure = written.err();
+            self.record_trouble = failure.map(|e| format!("write {}: {e}", file.display()));
             let later = || sys::clock::now().boot_ms.saturating_add(REWRITE_MS);
             self.rewrite_at_ms = self.record_trouble.as_ref().map(|_| later());
             state.record_trouble.clone_from(&self.record_trouble);
@@ -391,9 +389,5 @@ impl Holder {
         for number in gone {
             self.drop_connection(number, now);
         }
-    }
-
-    fn write_state(&self, state: &HolderState) -> io::Result<()> {
-        sys::state_file::replace(&self.paths.state(), &serde_json::to_vec(state)?)
     }
 }

@@ -12,6 +12,7 @@ use super::hooks::HookKind;
 use super::instance::{End, Instance};
 use super::job::{Job, Outcome, Purpose};
 use super::proto::{CreateContainer, ExecCommand, FailureKind, InstanceState, Reply, Stamp};
+use super::reaper::{REAPER_DIED, Reaper};
 use super::report;
 use super::requests::{failed, refused};
 use super::runtime::{self, ExecJob, ExecStdio, Place};
@@ -30,6 +31,9 @@ impl Holder {
     ) -> Option<Reply> {
         if !is_container_id(&request.id) {
             return Some(refused(format!("bad container id {:?}", request.id)));
+        }
+        if self.is_doomed() {
+            return Some(refused(REAPER_DIED));
         }
         if self.remains.iter().any(|r| r.request.id == request.id) {
             return Some(refused(format!(
@@ -96,6 +100,7 @@ impl Holder {
             paths: &self.paths,
             cgroups: &self.cgroups,
             cgroup: &cgroup,
+            pid_namespace: self.reaper.as_ref().map(Reaper::namespace),
             line,
         };
         let stdio = [null, out_write, err_write];
@@ -166,6 +171,7 @@ impl Holder {
             paths: &self.paths,
             cgroups: &self.cgroups,
             cgroup: &container_cgroup,
+            pid_namespace: None,
             line,
         };
         let job = ExecJob {

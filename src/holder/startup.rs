@@ -17,10 +17,11 @@ use rustix::thread::UnshareFlags;
 use serde::Deserialize;
 
 use super::cgroup::{CgroupError, Cgroups};
-use super::proto::SandboxSpec;
+use super::proto::{PidNamespace, SandboxSpec};
+use super::reaper::Reaper;
 use super::server::Holder;
 use crate::config::HolderPaths;
-use crate::pod::PodUid;
+use crate::pod::{PodUid, sysctl};
 use crate::sys;
 use crate::sys::state_file::{self, ReadError};
 
@@ -37,6 +38,12 @@ pub(super) enum StartupError {
     Record(#[from] ReadError),
     #[error("{0}")]
     System(&'static str, #[source] io::Error),
+    #[error("set sysctl {name} to {value:?}")]
+    Sysctl {
+        name: String,
+        value: String,
+        source: io::Error,
+    },
     #[error("join the holder's cgroup")]
     Cgroup(#[from] CgroupError),
 }
@@ -81,9 +88,10 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
     let host_mounts = inherited(&number).map_err(system("keep the host's mount namespace"))?;
     settle(host_mounts.as_fd())?;
     become_pause(&record.sandbox)?;
-    mount_shm(&paths.shm())?;
+    mount_shm(&record.sandbox, &paths.shm())?;
     let runtime = paths.runtime();
     fs::create_dir_all(&runtime).map_err(io_error("create", &runtime))?;
+    let reaper = share_processes(&record.sandbox, &paths)?;
     let child_exits = sys::signals::child_exits().map_err(system("watch for child exits"))?;
     let listener = listen(&paths).map_err(io_error("listen on", &paths.socket()))?;
     let mut holder = Holder::new(
@@ -93,6 +101,7 @@ pub(super) fn start(dir: &Path) -> Result<Holder, StartupError> {
         [host_mounts, listener, child_exits],
     )
     .map_err(system("find out who I am"))?;
+    holder.reaper = reaper;
     holder.publish();
     Ok(holder)
 }
@@ -224,35 +233,64 @@ fn inherited(number: &OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
-/// The namespaces that the pod's containers share.
+/// The namespaces that the pod's containers share (P-180, P-181), and what is set in them.
 fn become_pause(sandbox: &SandboxSpec) -> Result<(), StartupError> {
-    if sandbox.host_network {
-        return unshare(UnshareFlags::NEWIPC).map_err(system("unshare the ipc namespace"));
+    let mut flags = UnshareFlags::empty();
+    flags.set(UnshareFlags::NEWIPC, !sandbox.host_ipc);
+    flags.set(
+        UnshareFlags::NEWNET | UnshareFlags::NEWUTS,
+        !sandbox.host_network,
+    );
+    unshare(flags).map_err(system("unshare the namespaces of the pod"))?;
+    if !sandbox.host_network {
+        rustix::system::sethostname(sandbox.hostname.as_bytes())
+            .map_err(system("set the host name"))?;
+        sys::netdev::bring_up_loopback().map_err(system("bring up lo"))?;
+        // C-63. Best effort: a kernel may be built without IPv4.
+        let _ = set_sysctl("net.ipv4.ip_unprivileged_port_start", "0");
+        let _ = set_sysctl("net.ipv4.ping_group_range", "0 2147483647");
     }
-    let flags = UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    unshare(flags).map_err(system("unshare the network, ipc and uts namespaces"))?;
-    rustix::system::sethostname(sandbox.hostname.as_bytes())
-        .map_err(system("set the host name"))?;
-    sys::netdev::bring_up_loopback().map_err(system("bring up lo"))?;
-    // C-63. /proc/sys/net shows the namespace of who opens it. Best effort: a kernel may be built without IPv4.
-    let _ = set_sysctl("ip_unprivileged_port_start", "0");
-    let _ = set_sysctl("ping_group_range", "0 2147483647");
+    for (name, value) in &sandbox.sysctls {
+        set_sysctl(name, value).map_err(|source| StartupError::Sysctl {
+            name: name.clone(),
+            value: value.clone(),
+            source,
+        })?;
+    }
     Ok(())
 }
 
+/// C-62. /proc/sys shows the namespaces of who opens it.
 fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
     fs::OpenOptions::new()
         .write(true)
-        .open(Path::new("/proc/sys/net/ipv4").join(name))?
+        .open(Path::new("/proc/sys").join(sysctl::path(name)))?
         .write_all(value.as_bytes())
 }
 
 /// C-66: one /dev/shm for the pod, in this mount namespace only.
-fn mount_shm(target: &Path) -> Result<(), StartupError> {
+fn mount_shm(sandbox: &SandboxSpec, target: &Path) -> Result<(), StartupError> {
     fs::create_dir_all(target).map_err(io_error("create", target))?;
+    if sandbox.host_ipc {
+        return rustix::mount::mount_bind_recursive("/dev/shm", target)
+            .map_err(|e| io_error("mount the host's /dev/shm on", target)(e.into()));
+    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("shm", target, "tmpfs", flags, c"mode=1777,size=65536k")
         .map_err(|e| io_error("mount a tmpfs on", target)(e.into()))
+}
+
+/// P-182. After the directories: what is covered there for the first process must exist.
+fn share_processes(
+    sandbox: &SandboxSpec,
+    paths: &HolderPaths,
+) -> Result<Option<Reaper>, StartupError> {
+    match sandbox.pid {
+        PidNamespace::Container | PidNamespace::Host => Ok(None),
+        PidNamespace::Pod => Reaper::start(&paths.runtime())
+            .map(Some)
+            .map_err(system("make the process namespace of the pod")),
+    }
 }
 
 fn listen(paths: &HolderPaths) -> io::Result<OwnedFd> {

@@ -233,7 +233,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
 
     let mut linux = Linux::default();
     linux
-        .set_namespaces(Some(namespaces(input.node, &rights)))
+        .set_namespaces(Some(namespaces(&input, &rights)))
         .set_cgroups_path(Some(input.cgroup_path.to_path_buf()))
         .set_resources(Some(resources))
         .set_masked_paths(Some(security::masked_paths(&rights, input.node)))
@@ -260,11 +260,15 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     })
 }
 
-/// P-182: an own pid namespace. A private cgroup namespace only on unified nodes: on v1 the controllers are bind mounts.
-/// A privileged container has the host's (C-43).
-fn namespaces(node: &NodeFacts, rights: &Rights) -> Vec<LinuxNamespace> {
-    let mut types = vec![LinuxNamespaceType::Mount, LinuxNamespaceType::Pid];
-    if node.unified_cgroups && !rights.privileged {
+/// P-182: a pid namespace unless hostPID; the holder puts the pod's in, if its containers share one. A private cgroup
+/// namespace only on unified nodes: on v1 the controllers are bind mounts. A privileged container has the host's (C-43).
+fn namespaces(input: &ContainerInput<'_>, rights: &Rights) -> Vec<LinuxNamespace> {
+    let spec = input.pod.pod.spec.as_ref();
+    let mut types = vec![LinuxNamespaceType::Mount];
+    if spec.and_then(|spec| spec.host_pid) != Some(true) {
+        types.push(LinuxNamespaceType::Pid);
+    }
+    if input.node.unified_cgroups && !rights.privileged {
         types.push(LinuxNamespaceType::Cgroup);
     }
     types

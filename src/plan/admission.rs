@@ -12,7 +12,7 @@ use super::pass::World;
 use super::{Allocatable, EndingCause, Halt, History, deadline};
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
-use crate::pod::{PodUid, StaticPod};
+use crate::pod::{PodUid, StaticPod, sysctl};
 
 mod affinity;
 
@@ -168,6 +168,7 @@ fn refuse(
         .or_else(|| too_large(&claim.requests, &world.rules.allocatable, others()))
         .or_else(|| affinity::mismatch(&pod.pod, &world.rules.labels, node_name))
         .or_else(|| clash(&claim.ports, others()))
+        .or_else(|| forbidden_sysctl(pod, &world.rules.unsafe_sysctls))
 }
 
 /// S-175.
@@ -221,6 +222,20 @@ fn too_large<'a>(
                 ),
             )
         })
+}
+
+/// S-177, C-61.
+fn forbidden_sysctl(pod: &StaticPod, allowed: &[String]) -> Option<Refusal> {
+    let mut names = sysctl::of_pod(&pod.pod).into_keys();
+    let name = names.find(|name| !sysctl::is_allowed(name, allowed))?;
+    let hint = match sysctl::namespace(&name) {
+        Some(_) => "; allowedUnsafeSysctls in the node's configuration can allow it",
+        None => ", because it is the whole node's",
+    };
+    Some(Refusal::new(
+        "SysctlForbidden",
+        format!("forbidden sysctl: {name:?} not allowlisted{hint}"),
+    ))
 }
 
 /// S-171. The pod's first port that is taken, and of its owners the first by name.

@@ -157,6 +157,8 @@ pub struct Rules {
     pub allocatable: Allocatable,
     /// N-26: which priorities end when, at a node shutdown; from the lowest.
     pub shutdown: Vec<ShutdownTurn>,
+    /// C-61: which kernel parameters pods may set beside the safe ones; see [`crate::pod::sysctl::is_allowed`].
+    pub unsafe_sysctls: Vec<String>,
 }
 
 /// What the node has for pods.

@@ -26,6 +26,7 @@ pub mod signal;
 pub mod stored;
 mod suggest;
 mod support;
+pub mod sysctl;
 mod validate;
 mod yaml;
 

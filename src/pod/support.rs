@@ -20,9 +20,6 @@ use When::{False, NoneOf, Set};
 /// As in the other tables, `spec.containers[]` stands for init containers too.
 const NOT_YET: &[(&str, When)] = &[
     ("spec.ephemeralContainers", Set),
-    ("spec.hostPID", Set),
-    ("spec.hostIPC", Set),
-    ("spec.shareProcessNamespace", Set),
     ("spec.hostUsers", False),
     ("spec.runtimeClassName", Set),
     (
@@ -30,7 +27,6 @@ const NOT_YET: &[(&str, When)] = &[
         NoneOf(APPARMOR),
     ),
     ("spec.securityContext.seLinuxOptions", Set),
-    ("spec.securityContext.sysctls", Set),
     ("spec.containers[].volumeMounts[].bindMountOptions", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
     ("spec.volumes[].emptyDir.mode", Set),
@@ -83,6 +79,12 @@ const NOT_YET: &[(&str, When)] = &[
     ),
     ("spec.containers[].securityContext.seLinuxOptions", Set),
 ];
+
+/// What the message adds.
+const BECAUSE: &[(&str, &str)] = &[(
+    "spec.hostUsers",
+    ": user ids of its own need volumes and an image that are mounted with other owners; without the field, or with true, the pod runs with the node's user ids",
+)];
 
 /// R-39.
 const HTTP_1: &[&str] = &["", "HTTP1"];
@@ -211,9 +213,11 @@ const REMOTE: &str = "not supported; mount it on the node, and write hostPath wi
 /// Applies the tables to a pod as it is written.
 pub(super) fn check(scope: Scope<'_>) {
     for &(pattern, when) in NOT_YET {
+        let because = BECAUSE.iter().find(|(of, _)| *of == pattern);
+        let because = because.map_or("", |(_, why)| why);
         each(scope.node, pattern, &mut |path, node| {
             if counts(node, when) {
-                scope.error(path, NOT_YET_MESSAGE);
+                scope.error(path, &format!("{NOT_YET_MESSAGE}{because}"));
             }
         });
     }

@@ -11,6 +11,7 @@ mod node;
 mod ports;
 mod probe;
 mod security;
+mod sharing;
 mod volumes;
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodSpec};
@@ -36,6 +37,7 @@ pub(super) fn pod(pod: &Pod, scope: Scope<'_>) {
     let Some(spec) = &pod.spec else { return };
     self::spec(spec, scope);
     security::pod(spec, scope);
+    sharing::pod(spec, scope);
     node::all(spec, scope);
     volumes::all(spec, scope);
     container::of_pod(spec, scope);

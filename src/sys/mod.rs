@@ -14,3 +14,4 @@ pub mod remove;
 pub mod seccomp;
 pub mod signals;
 pub mod state_file;
+pub mod still;

@@ -132,6 +132,11 @@ pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     close_range(kept.saturating_add(1).max(3), u32::MAX)
 }
 
+/// Closes every descriptor. Only in a forked child, which uses none any more.
+pub fn close_all() -> io::Result<()> {
+    close_range(0, u32::MAX)
+}
+
 fn close_range(first: u32, last: u32) -> io::Result<()> {
     // SAFETY: nothing in this process uses them (see the callers). The system call is as old as kernel 5.9.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {

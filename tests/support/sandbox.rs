@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use k8s_openapi::api::core::v1::PodSpec;
 use tempfile::TempDir;
 use vetch::config::HolderPaths;
 use vetch::holder::cgroup::Cgroups;
 use vetch::holder::proto::{
-    ContainerRecord, CreateContainer, Exit, InstanceState, LogSpec, PROTO_VERSION, PodRecord,
-    Reply, Request, Rootfs, SandboxSpec,
+    ContainerRecord, CreateContainer, Exit, InstanceState, LogSpec, PROTO_VERSION, PidNamespace,
+    PodRecord, Reply, Request, Rootfs, SandboxSpec,
 };
 use vetch::oci::{ContainerInput, ManagedFiles, NodeFacts};
 use vetch::pod::StaticPod;
@@ -52,18 +53,25 @@ impl Sandbox {
         let paths = HolderPaths::new(dir.path().join("holder"));
         std::fs::create_dir(paths.dir()).unwrap();
         let pod = parse(spec);
-        let network = pod.pod.spec.as_ref().unwrap().host_network;
+        let has = |field: fn(&PodSpec) -> Option<bool>| {
+            pod.pod.spec.as_ref().and_then(field).unwrap_or(false)
+        };
+        let pid = match (has(|s| s.host_pid), has(|s| s.share_process_namespace)) {
+            (true, _) => PidNamespace::Host,
+            (false, true) => PidNamespace::Pod,
+            (false, false) => PidNamespace::Container,
+        };
         let record = PodRecord {
             version: PROTO_VERSION,
             attempt: 0,
             sandbox: SandboxSpec {
                 holder_cgroup: format!("{cgroup_root}/holders/{}", pod.uid),
                 pod_cgroup: format!("{cgroup_root}/besteffort/pod{}", pod.uid),
-                host_network: network.unwrap_or(false),
+                host_network: has(|s| s.host_network),
                 hostname: "web-1".into(),
-                host_ipc: false,
-                pid: Default::default(),
-                sysctls: Default::default(),
+                host_ipc: has(|s| s.host_ipc),
+                pid,
+                sysctls: vetch::pod::sysctl::of_pod(&pod.pod),
                 trash: dir.path().join("trash"),
             },
             pod,

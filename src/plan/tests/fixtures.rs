@@ -68,6 +68,7 @@ pub(super) fn rules() -> Rules {
             pods: 110,
         },
         shutdown: Vec::new(),
+        unsafe_sysctls: Vec::new(),
         boot_id: "boot-1".into(),
         backoff: BackoffCurve::default(),
         node_name: "node".into(),

@@ -19,3 +19,4 @@ mod sim;
 mod status;
 mod stop;
 mod story;
+mod sysctls;
