@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::conditions::About;
 use super::details::details;
+use super::objects::view;
 use super::state::Shared;
 use crate::api::server::Backend;
-use crate::api::types::{AgentStatus, Description, Draining, EventRecord, PlanView};
+use crate::api::types::{AgentStatus, Description, Draining, EventRecord, ObjectView, PlanView};
 use crate::figures::Depth;
 use crate::plan;
 use crate::pod::PodUid;
@@ -73,6 +74,11 @@ impl Backend for Answers {
 
     fn events(&self) -> Vec<EventRecord> {
         self.0.borrow().ring.iter().cloned().collect()
+    }
+
+    fn objects(&self) -> Vec<ObjectView> {
+        let agent = self.0.borrow();
+        agent.objects.by_key.values().map(view).collect()
     }
 
     fn plan(&self) -> PlanView {

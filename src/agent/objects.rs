@@ -10,7 +10,8 @@ use std::path::Path;
 
 use super::state::Agent;
 use super::store::{self, WriteError};
-use crate::pod::objects::{LocalObject, ObjectKey, Objects};
+use crate::api::types::{KeyView, ObjectView};
+use crate::pod::objects::{LocalObject, ObjectKey, ObjectKind, Objects};
 use crate::pod::references::references;
 use crate::pod::{PodUid, StaticPod};
 use crate::sys::state_file;
@@ -122,6 +123,25 @@ impl Agent {
             self.records.sync_later(path);
         }
         Ok(())
+    }
+}
+
+/// What may be told of it.
+pub fn view(object: &LocalObject) -> ObjectView {
+    let keys = object.data.iter().map(|(name, value)| KeyView {
+        name: name.clone(),
+        bytes: value.len(),
+        binary: object.binary.contains(name),
+        text: match object.key.kind {
+            ObjectKind::ConfigMap => String::from_utf8(value.clone()).ok(),
+            ObjectKind::Secret => None,
+        },
+    });
+    ObjectView {
+        key: object.key.clone(),
+        type_: object.type_.clone(),
+        origin: object.origin.clone(),
+        keys: keys.collect(),
     }
 }
 

@@ -18,7 +18,9 @@ use smol_hyper::rt::FuturesIo;
 
 use super::address::Address;
 use super::server::LONG_POLL;
-use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
+use super::types::{
+    AgentStatus, Changes, Description, Draining, EventRecord, ObjectView, PlanView,
+};
 use crate::config::Paths;
 use crate::figures::Depth;
 use crate::pod::{PodUid, stored};
@@ -119,6 +121,10 @@ impl Client {
     /// Events, oldest first.
     pub fn events(&self) -> Result<Vec<EventRecord>, ClientError> {
         self.get("/v1/events")
+    }
+    /// ConfigMaps and Secrets, without values of the latter.
+    pub fn objects(&self) -> Result<Vec<ObjectView>, ClientError> {
+        self.get("/v1/objects")
     }
     /// What the agent would do now, and why.
     pub fn plan(&self) -> Result<PlanView, ClientError> {

@@ -21,7 +21,9 @@ use smol::{Async, LocalExecutor, Timer};
 use smol_hyper::rt::FuturesIo;
 
 use super::address::Address;
-use super::types::{AgentStatus, Changes, Description, Draining, EventRecord, PlanView};
+use super::types::{
+    AgentStatus, Changes, Description, Draining, EventRecord, ObjectView, PlanView,
+};
 use crate::figures::Depth;
 use crate::pod::PodUid;
 
@@ -44,6 +46,8 @@ pub trait Backend {
     fn describe(&self, uid: &PodUid) -> Option<Description>;
     /// Oldest first.
     fn events(&self) -> Vec<EventRecord>;
+    /// ConfigMaps and Secrets, without values of the latter.
+    fn objects(&self) -> Vec<ObjectView>;
     /// What would be done now, and why.
     fn plan(&self) -> PlanView;
     /// Resource figures as JSON, or why there are none; by a child, so that they come later.
@@ -171,6 +175,7 @@ async fn answer<B: Backend>(request: &Request<Incoming>, backend: &B) -> Answer 
             ..List::default()
         }),
         (&Method::GET, "/v1/events") => json(&backend.events()),
+        (&Method::GET, "/v1/objects") => json(&backend.objects()),
         (&Method::GET, "/v1/plan") => json(&backend.plan()),
         (&Method::GET, "/v1/changes") => changes(request.uri().query(), backend).await,
         (&Method::GET, "/stats/summary") => summary(request.uri().query(), backend).await,

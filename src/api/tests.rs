@@ -11,7 +11,7 @@ use smol::LocalExecutor;
 
 use super::client::{Client, ClientError};
 use super::server::{self, Backend, ListenError};
-use super::types::{AgentStatus, Description, Draining, EventRecord, PlanView};
+use super::types::{AgentStatus, Description, Draining, EventRecord, ObjectView, PlanView};
 use crate::config::{Paths, ShutdownTurn};
 use crate::figures::Depth;
 use crate::pod::PodUid;
@@ -62,6 +62,9 @@ impl Backend for Fake {
         None
     }
     fn events(&self) -> Vec<EventRecord> {
+        Vec::new()
+    }
+    fn objects(&self) -> Vec<ObjectView> {
         Vec::new()
     }
     fn plan(&self) -> PlanView {

@@ -6,6 +6,7 @@
 //! | `GET /v1/pods` | a v1 PodList, with full status |
 //! | `GET /v1/describe/{uid}` | [`Description`] |
 //! | `GET /v1/events` | `Vec<EventRecord>`, oldest first |
+//! | `GET /v1/objects` | `Vec<ObjectView>`: ConfigMaps and Secrets |
 //! | `GET /v1/plan` | [`PlanView`] |
 //! | `GET /v1/changes?after=N` | [`Changes`]; answers when the generation is not N, or after 30 s |
 //! | `GET /stats/summary` | [`crate::figures::summary::Summary`]; with `?only_cpu_and_memory=true` less of it (H-24) |
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Paths;
 use crate::holder::proto::{HookState, StopPhase};
 use crate::plan::{Action, Allocatable, Event, Note, ProbeVerdict, ShutdownTurn};
+use crate::pod::objects::ObjectKey;
 use crate::pod::probe::ProbeKind;
 use crate::pod::{Diagnostic, Origin, PodUid, stored};
 
@@ -172,6 +174,34 @@ pub struct EventRecord {
     pub first: jiff::Timestamp,
     /// Last time.
     pub last: jiff::Timestamp,
+}
+
+/// A ConfigMap or a Secret, without what must not be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectView {
+    /// Its name.
+    pub key: ObjectKey,
+    /// `type` of a Secret.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Its document.
+    pub origin: Origin,
+    /// In order.
+    pub keys: Vec<KeyView>,
+}
+
+/// One key of a ConfigMap or a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyView {
+    /// The key.
+    pub name: String,
+    /// Length of the value.
+    pub bytes: usize,
+    /// Of `binaryData`.
+    pub binary: bool,
+    /// The value, if it is of a ConfigMap and text.
+    #[serde(default)]
+    pub text: Option<String>,
 }
 
 /// What the agent would do now, and why.

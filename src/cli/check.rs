@@ -7,6 +7,8 @@ use clap::ValueEnum;
 
 use super::{CliError, output};
 use crate::agent::sources::FileSource;
+use crate::pod::objects::Objects;
+use crate::pod::references::references;
 use crate::pod::{Diagnostic, Severity, StaticPod};
 use crate::sys::clock;
 
@@ -58,6 +60,8 @@ pub struct Report {
     pub files: Vec<PathBuf>,
     /// Good pods.
     pub pods: Vec<StaticPod>,
+    /// ConfigMaps and Secrets.
+    pub objects: Objects,
     /// Everything that was remarked, file by file.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -80,17 +84,20 @@ impl Report {
             let plural = if number == 1 { "" } else { "s" };
             format!("{number} {what}{plural}")
         };
-        [
-            count(self.files.len(), "file"),
-            count(self.pods.len(), "pod"),
-            count(self.count(Severity::Error), "error"),
-            count(self.count(Severity::Warning), "warning"),
-        ]
-        .join(", ")
+        let objects = self.objects.by_key.len();
+        let parts = [
+            Some(count(self.files.len(), "file")),
+            Some(count(self.pods.len(), "pod")),
+            (objects > 0).then(|| count(objects, "object")),
+            Some(count(self.count(Severity::Error), "error")),
+            Some(count(self.count(Severity::Warning), "warning")),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Reads files and directories, each as an agent that is given just this one.
+/// Reads files and directories, each as an agent that is given just this one; but pods find ConfigMaps and Secrets in all
+/// of them.
 pub fn read(paths: &[PathBuf]) -> Result<Report, CliError> {
     let mut report = Report::default();
     for path in paths {
@@ -103,8 +110,36 @@ pub fn read(paths: &[PathBuf]) -> Result<Report, CliError> {
             report.diagnostics.extend(file.diagnostics);
         }
         report.pods.extend(snapshot.pods);
+        report.objects.by_key.extend(snapshot.objects.by_key);
     }
+    report.objects.looked_in = "the files that were checked".to_owned();
+    let unresolved = report.pods.iter();
+    let unresolved = unresolved.flat_map(|pod| unresolved_in(pod, &report.objects));
+    report.diagnostics.extend(unresolved.collect::<Vec<_>>());
     Ok(report)
+}
+
+/// References of a pod that lead nowhere, and that it cannot do without.
+fn unresolved_in(pod: &StaticPod, objects: &Objects) -> Vec<Diagnostic> {
+    let needed = references(&pod.pod).into_iter().filter(|r| !r.optional);
+    let unresolved = needed.filter_map(|reference| {
+        let found = objects.find(reference.kind, pod.namespace(), reference.name);
+        let missing = match (found, reference.key) {
+            (Err(missing), None) => missing,
+            // That the document is missing is said once, where it has a reference of its own.
+            (Err(missing), Some(_)) if !reference.field.contains(".items[") => missing,
+            (Ok(object), Some(key)) => object.value(key).err()?,
+            (Ok(_), None) | (Err(_), Some(_)) => return None,
+        };
+        Some(Diagnostic {
+            severity: Severity::Warning,
+            file: pod.origin.file.clone(),
+            line: Some(pod.origin.line),
+            field: reference.field,
+            message: missing.to_string(),
+        })
+    });
+    unresolved.collect()
 }
 
 /// One diagnostic a line, with its severity in front.

@@ -1,6 +1,7 @@
 //! `vetch describe pod NAME`: everything about one pod, in the layout of kubectl.
 
 mod containers;
+mod environment;
 mod page;
 mod probes;
 #[cfg(test)]

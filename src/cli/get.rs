@@ -1,6 +1,7 @@
-//! `vetch get`: pods and events, as tables or as data; with `-w`, what becomes of them.
+//! `vetch get`: pods, events, ConfigMaps and Secrets, as tables or as data; with `-w`, what becomes of pods and events.
 
 mod events;
+mod objects;
 mod pods;
 mod watch;
 
@@ -13,21 +14,22 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use super::select::Scope;
 use super::{CliError, Reach};
 use crate::api::client::Client;
+use crate::pod::objects::ObjectKind;
 
 pub use events::{kind, last_seen};
 #[cfg(test)]
 pub use pods::{Columns, Rows};
 
-/// Show pods or events
+/// Show pods, events, ConfigMaps or Secrets
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  vetch get pods\n  vetch get pods -o wide\n  vetch get pod web -o yaml\n  vetch get pods -w\n  vetch get events\n\nWithout -n, pods of every namespace are shown."
+    after_help = "Examples:\n  vetch get pods\n  vetch get pods -o wide\n  vetch get pod web -o yaml\n  vetch get pods -w\n  vetch get events\n  vetch get cm app -o yaml\n  vetch get secrets\n\nWithout -n, every namespace is shown. Values of Secrets never are."
 )]
 pub struct Args {
     /// What to show; `pod/NAME` is understood, too
     #[arg(value_parser = TargetParser)]
     resource: Target,
-    /// Only this pod, with or without the node's name at its end
+    /// Only this one; a pod with or without the node's name at its end
     name: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT")]
@@ -50,6 +52,10 @@ enum Resource {
     Pods,
     #[value(aliases = ["event", "ev"])]
     Events,
+    #[value(aliases = ["configmap", "cm"])]
+    Configmaps,
+    #[value(aliases = ["secret"])]
+    Secrets,
 }
 
 /// `pods`, or `pod/web`.
@@ -110,8 +116,14 @@ pub fn run(mut args: Args) -> Result<ExitCode, CliError> {
     match (args.resource.resource, args.watch) {
         (Resource::Pods, false) => pods::show(&args, &client)?,
         (Resource::Events, false) => events::show(&args, &client)?,
+        (Resource::Configmaps, false) => objects::show(&args, &client, ObjectKind::ConfigMap)?,
+        (Resource::Secrets, false) => objects::show(&args, &client, ObjectKind::Secret)?,
         (Resource::Pods, true) => watch::pods(&args, &client)?,
         (Resource::Events, true) => watch::events(&args, &client)?,
+        (Resource::Configmaps | Resource::Secrets, true) => {
+            let message = "only pods and events can be watched";
+            return Err(CliError::Usage(message.to_owned()));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -96,11 +96,10 @@ fn file(file: &FileStatus) -> String {
     } else {
         ""
     };
-    let pods = if file.pods.is_empty() {
-        "no pods".to_owned()
-    } else {
-        file.pods.join(", ")
-    };
+    let mut pods = [file.pods.as_slice(), &file.objects].concat().join(", ");
+    if pods.is_empty() {
+        pods = "no pods".to_owned();
+    }
     let remarks: String = file
         .diagnostics
         .iter()

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateTerminated, ContainerStatus, EnvVar, Pod,
+    Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod,
 };
 
 use super::super::duration;
+use super::environment;
 use super::page::Page;
 use super::probes;
 use crate::api::types::{ContainerDetail, Description, Stopping};
@@ -28,7 +29,7 @@ pub fn containers(page: &mut Page, of: &Description, now: Timestamp) {
             }
             resources(page, wanted);
             probes::rows(page, wanted, detail);
-            environment(page, wanted);
+            environment::rows(page, wanted);
         }
     }
 }
@@ -147,26 +148,5 @@ fn resources(page: &mut Page, wanted: &Container) {
         for (resource, quantity) in list {
             page.line(3, format_args!("{resource}: {}", quantity.0));
         }
-    }
-}
-
-fn environment(page: &mut Page, wanted: &Container) {
-    let Some(variables) = wanted.env.as_deref().filter(|env| !env.is_empty()) else {
-        return page.row(2, "Environment", "<none>");
-    };
-    page.head(2, "Environment");
-    for variable in variables {
-        page.line(3, format_args!("{}: {}", variable.name, value(variable)));
-    }
-}
-
-fn value(variable: &EnvVar) -> String {
-    let source = variable.value_from.as_ref();
-    let field = source.and_then(|s| s.field_ref.as_ref());
-    match (&variable.value, field, source) {
-        (Some(value), _, _) => value.clone(),
-        (None, Some(field), _) => format!("({})", field.field_path),
-        (None, None, Some(_)) => "<set from elsewhere>".to_owned(),
-        (None, None, None) => String::new(),
     }
 }

@@ -1,3 +1,5 @@
+mod objects;
+
 use serde_json::{Value, json};
 
 use crate::oci::ConfigError;
@@ -236,4 +238,39 @@ fn resources_of_a_container_that_is_not_there_are_an_error() {
         error.to_string(),
         "environment variable V: there is no container \"ghost\""
     );
+}
+
+/// C-19: what pods can have of the node, or the pod's own limit; a request that is not set is 0.
+#[test]
+fn an_unset_limit_is_what_can_be_allocated() {
+    let node = |fixture: &mut Fixture| {
+        fixture.node.reserved_cpu_milli = 500;
+        fixture.node.reserved_memory = 1 << 29;
+        fixture.node.storage_bytes = 10 << 30;
+    };
+    let pod = |fixture: &mut Fixture| {
+        let spec = fixture.pod.pod.spec.as_mut().unwrap();
+        let limits = json!({"limits": {"cpu": "700m", "memory": "64Mi"}});
+        spec.resources = serde_json::from_value(limits).unwrap();
+    };
+    for (name, divisor, on_node, in_pod) in [
+        ("limits.cpu", "1m", "3500", "700"),
+        ("limits.cpu", "1", "4", "1"),
+        ("limits.memory", "1Mi", "512", "64"),
+        ("limits.ephemeral-storage", "1Gi", "10", "10"),
+        ("limits.hugepages-2Mi", "1Mi", "0", "0"),
+        ("requests.memory", "1", "0", "0"),
+    ] {
+        let only = |fixture: &mut Fixture| {
+            node(fixture);
+            fixture.pod.pod.spec.as_mut().unwrap().containers[0].resources = None;
+        };
+        let env = env_of(resource(name, divisor, ""), json!([]), only);
+        assert_eq!(value_of(&env, "V").unwrap(), on_node, "{name} / {divisor}");
+        let env = env_of(resource(name, divisor, ""), json!([]), |fixture| {
+            only(fixture);
+            pod(fixture);
+        });
+        assert_eq!(value_of(&env, "V").unwrap(), in_pod, "{name} / {divisor}");
+    }
 }

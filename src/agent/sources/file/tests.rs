@@ -1,3 +1,4 @@
+mod objects;
 mod past;
 
 use std::fs;
