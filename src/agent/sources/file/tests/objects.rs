@@ -26,6 +26,8 @@ fn objects(snapshot: &Snapshot) -> Vec<String> {
 #[test]
 fn a_bad_file_keeps_its_last_good_objects() {
     let mut f = Fixture::new();
+    // A past in which the file's clock has settled.
+    f.now.wall += jiff::SignedDuration::from_secs(3600);
     f.put("a.yaml", &config_map("app", "one"));
     let snapshot = f.scan();
     assert_eq!(objects(&snapshot), ["app=one"]);
