@@ -109,6 +109,7 @@ fn allocatable(config: &Config, node: &NodeFacts) -> Allocatable {
     Allocatable {
         cpu_milli: left(u64::from(node.cpus) * 1000, config.reserved.cpu_milli),
         memory: left(node.memory_bytes, config.reserved.memory),
+        ephemeral_storage: left(node.storage_bytes, 0),
         pods: config.max_pods,
     }
 }

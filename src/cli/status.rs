@@ -79,6 +79,7 @@ fn for_pods(allocatable: &Allocatable) -> String {
         cpu_milli,
         memory,
         pods,
+        ephemeral_storage: _,
     } = *allocatable;
     let cpu = (cpu_milli < u64::MAX).then(|| match cpu_milli % 1000 {
         0 => format!("cpu {}", cpu_milli / 1000),

@@ -299,3 +299,37 @@ fn durations_are_read_as_go_writes_them() {
         assert!(duration::parse(text).is_err(), "{text}");
     }
 }
+
+/// N-56, N-58, C-72, C-74, C-77.
+#[test]
+fn limits_are_set_by_kubelets_fields() {
+    let got = config(
+        "cpuCFSQuotaPeriod: 10ms\npodPidsLimit: 64\nsingleProcessOOMKill: true\n\
+         enforceNodeAllocatable: []\nmemorySwap: {swapBehavior: NoSwap}\n",
+    );
+    assert_eq!((got.cpu_period_us, got.pod_pids), (Some(10_000), Some(64)));
+    assert!(got.single_process_oom_kill && !got.enforces_allocatable);
+    let got = config("cpuCFSQuota: false\npodPidsLimit: -1\nenforceNodeAllocatable: [pods]\n");
+    assert_eq!((got.cpu_period_us, got.pod_pids), (None, None));
+    assert!(got.enforces_allocatable);
+    for (text, message) in [
+        (
+            "cpuCFSQuotaPeriod: 2s",
+            "cpuCFSQuotaPeriod: must be between 1ms and 1s",
+        ),
+        (
+            "podPidsLimit: 0",
+            "podPidsLimit: must be above 0, or -1 for no limit",
+        ),
+        (
+            "enforceNodeAllocatable: [system-reserved]",
+            "enforceNodeAllocatable: must be [pods], or [] for nothing; other cgroups are not ours",
+        ),
+        (
+            "memorySwap: {swapBehavior: LimitedSwap}",
+            "memorySwap.swapBehavior: must be NoSwap: containers do not swap",
+        ),
+    ] {
+        assert_eq!(refusal(text), format!("/c.yaml: {message}"));
+    }
+}

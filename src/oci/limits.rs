@@ -302,4 +302,4 @@ pub fn page_size(resource: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

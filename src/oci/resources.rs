@@ -181,8 +181,11 @@ fn huge_pages(limits: &Limits) -> Option<Vec<LinuxHugepageLimit>> {
 fn unified(pod: &Pod, node: &NodeFacts) -> Option<HashMap<String, String>> {
     let annotations = pod.metadata.annotations.as_ref();
     let wish = annotations.and_then(|all| all.get(SINGLE_PROCESS_OOM_KILL));
-    let is_single =
-        node.limit_rules.single_process_oom_kill || wish.is_some_and(|wish| wish == "true");
+    let is_single = match wish.map(String::as_str) {
+        Some("true") => true,
+        Some("false") => false,
+        Some(_) | None => node.limit_rules.single_process_oom_kill,
+    };
     let mut files = HashMap::new();
     if node.controllers.memory && !is_single {
         files.insert("memory.oom.group".to_owned(), "1".to_owned());

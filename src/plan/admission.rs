@@ -198,16 +198,23 @@ fn too_large<'a>(
     allocatable: &Allocatable,
     others: impl Iterator<Item = &'a Claim>,
 ) -> Option<Refusal> {
-    let (mut pods, mut cpu_milli, mut memory) = (0_u64, 0_u64, 0_u64);
+    let (mut pods, mut cpu_milli, mut memory, mut storage) = (0_u64, 0_u64, 0_u64, 0_u64);
     for claim in others {
         pods += 1;
         cpu_milli = cpu_milli.saturating_add(claim.requests.cpu_milli);
         memory = memory.saturating_add(claim.requests.memory);
+        storage = storage.saturating_add(claim.requests.ephemeral_storage);
     }
     let kinds = [
         ("pods", 1, pods, u64::from(allocatable.pods)),
         ("cpu", wanted.cpu_milli, cpu_milli, allocatable.cpu_milli),
         ("memory", wanted.memory, memory, allocatable.memory),
+        (
+            "ephemeral-storage",
+            wanted.ephemeral_storage,
+            storage,
+            allocatable.ephemeral_storage,
+        ),
     ];
     kinds
         .into_iter()

@@ -130,7 +130,13 @@ impl<'a> Subject<'a> {
             Shown::Passed => (passed(), None),
             Shown::Waiting => (self.waiting(), past.last.as_ref()),
         };
+        let is_running = matches!(shown, Shown::Running(_));
+        let resources = self.container.resources.as_ref().filter(|_| is_running);
+        let allocated = resources.and_then(|resources| resources.requests.clone());
         let base = ContainerStatus {
+            // P-139.
+            allocated_resources: allocated.filter(|list| !list.is_empty()),
+            resources: resources.cloned(),
             name: self.container.name.clone(),
             ready: self.is_ready(shown),
             started: Some(matches!(shown, Shown::Running(live) if live.started)),

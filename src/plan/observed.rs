@@ -168,6 +168,9 @@ pub struct Allocatable {
     pub cpu_milli: u64,
     /// Bytes.
     pub memory: u64,
+    /// Bytes; nothing is reserved of them.
+    #[serde(default)]
+    pub ephemeral_storage: u64,
     /// Pods.
     pub pods: u32,
 }

@@ -21,6 +21,8 @@ pub struct Requests {
     pub cpu_milli: u64,
     /// Bytes, rounded up.
     pub memory: u64,
+    /// Bytes, rounded up.
+    pub ephemeral_storage: u64,
     /// Bytes, by resource name (`hugepages-2Mi`).
     pub huge_pages: BTreeMap<String, u64>,
 }
@@ -35,6 +37,7 @@ pub fn effective_requests(pod: &Pod) -> Requests {
     Requests {
         cpu_milli: effective_request(pod, "cpu", Unit::Milli),
         memory: effective_request(pod, "memory", Unit::One),
+        ephemeral_storage: effective_request(pod, "ephemeral-storage", Unit::One),
         huge_pages: huge_pages.collect(),
     }
 }

@@ -129,7 +129,7 @@ impl Sandbox {
             passwd: "root:x:0:0:root:/root:/bin/sh\n",
             group: "root:x:0:\n",
             cgroup_path: Path::new(&cgroup),
-            node: &node_facts(&self.cgroups),
+            node: &node_facts(&self.cgroups, &self.cgroup_root),
             files: &ManagedFiles {
                 shm: self.paths.shm(),
                 termination_message: Some(termination.clone()),
@@ -267,7 +267,7 @@ impl Sandbox {
 }
 
 /// What this machine lets us do.
-fn node_facts(cgroups: &Cgroups) -> NodeFacts {
+fn node_facts(cgroups: &Cgroups, root: &str) -> NodeFacts {
     use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
     let withheld = CapabilitySet::all()
         .iter_names()
@@ -284,6 +284,7 @@ fn node_facts(cgroups: &Cgroups) -> NodeFacts {
             .collect(),
         can_lower_oom_score: !withheld_capabilities.contains(&"CAP_SYS_RESOURCE".to_owned()),
         withheld_capabilities,
+        controllers: cgroups.controllers(root).expect("make the root"),
         ..NodeFacts::default()
     }
 }

@@ -81,6 +81,7 @@ fn shares_of_the_node_are_of_what_pods_can_have() {
     };
     let allocatable = Allocatable {
         cpu_milli: 500,
+        ephemeral_storage: 0,
         memory: 1 << 29,
         pods: 1,
     };

@@ -237,6 +237,16 @@ fn requests_of_active_pods_count_together() {
 
 /// S-170.
 #[test]
+fn space_on_the_disk_counts_too() {
+    let space = |amount: &str| requests(&json!({"ephemeral-storage": amount}));
+    let (a, b) = (named("a", &space("800Mi")), named("b", &space("300Mi")));
+    let plan = planned(&[&a, &b], &nothing(), &History::default());
+    assert_eq!(started(&plan), ["a"]);
+    assert_eq!(reason(&plan, &b).as_deref(), Some("OutOfephemeral-storage"));
+}
+
+/// S-170.
+#[test]
 fn a_node_takes_no_more_than_its_number_of_pods() {
     let [a, b, c] = ["a", "b", "c"].map(|name| named(name, &json!({})));
     let mut rules = node();

@@ -65,6 +65,7 @@ pub(super) fn rules() -> Rules {
         allocatable: Allocatable {
             cpu_milli: 4000,
             memory: 1 << 30,
+            ephemeral_storage: 1 << 30,
             pods: 110,
         },
         shutdown: Vec::new(),
