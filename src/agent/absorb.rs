@@ -8,7 +8,7 @@ use super::conditions::About;
 use super::jobs::Job;
 use super::link;
 use super::news::{Fact, News, SandboxId};
-use super::sandboxes::{Dead, Holding};
+use super::sandboxes::{Dead, Failure, Holding};
 use super::state::{Agent, Need};
 use crate::config::Config;
 use crate::error::chain;
@@ -78,9 +78,14 @@ impl Agent {
         match fact {
             Fact::State(state) => self.holder_state(id, state),
             Fact::Reply { id: request, reply } => {
-                let failure = self.holding(id).and_then(|h| h.hear(request, reply));
-                if let Some(failure) = failure {
-                    self.container_failed(&id.uid, failure, clock::now());
+                match self.holding(id).and_then(|h| h.hear(request, reply)) {
+                    Some(Failure::Create(failure)) => {
+                        self.container_failed(&id.uid, failure, clock::now());
+                    }
+                    Some(Failure::WriteVolumes(why)) => {
+                        self.volumes_not_written(&id.uid, &why, clock::now());
+                    }
+                    None => {}
                 }
             }
             Fact::NeverCame(why) if self.holding(id).is_some() => {

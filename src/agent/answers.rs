@@ -12,7 +12,7 @@ use super::state::Shared;
 use crate::api::server::Backend;
 use crate::api::types::{AgentStatus, Description, Draining, EventRecord, ObjectView, PlanView};
 use crate::figures::Depth;
-use crate::plan;
+use crate::plan::{self, Note};
 use crate::pod::PodUid;
 use crate::sys::clock;
 
@@ -58,6 +58,8 @@ impl Backend for Answers {
         let file = agent.manifests.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);
         let held = file.clone().find(|file| file.held);
+        let of_pod = |note: &Note| note.uid == *uid;
+        let volumes = agent.volumes.notes().into_iter().filter(of_pod);
         Some(Description {
             pod,
             origin: document.origin.clone(),
@@ -65,7 +67,7 @@ impl Backend for Answers {
             diagnostics: held
                 .map_or(&document.diagnostics, |file| &file.diagnostics)
                 .clone(),
-            notes: notes.into_iter().filter(|note| note.uid == *uid).collect(),
+            notes: notes.into_iter().filter(of_pod).chain(volumes).collect(),
             events: events.cloned().collect(),
             containers: details(&agent, document, holding),
             holder: holding.map(|h| agent.config.paths.holder(&h.id.uid).dir().to_path_buf()),

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::clean::Remains;
-use super::launch::{self, Ground, Order};
+use super::launch::{self, Ground, LaunchError, Order, Prepared};
 use super::link::{Link, Seed};
 use super::news::SandboxId;
-use super::sandboxes::{Asked, CreateFailure, Holding, MAX_WAITING};
+use super::sandboxes::{Asked, CreateFailure, Errand, Holding, MAX_WAITING};
 use super::state::Agent;
 use super::store::{self, WriteError};
-use super::trash;
+use super::{trash, volumes};
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::cgroup::CgroupError;
@@ -184,29 +184,43 @@ impl Agent {
             store: &self.store,
             objects: &self.objects,
         };
-        let outcome =
-            launch::prepare(ground, order).map_err(|error| (error.reason(), error.message()));
-        let asked = outcome.and_then(|create| {
-            let asked = Asked::Create {
-                container: container.clone(),
-                id: create.id.clone(),
-            };
-            let holding = self.sandboxes.get_mut(uid);
-            let sent = holding.map_or(Ok(()), |holding| {
-                holding.ask(asked, Request::Create(Box::new(create)), now.boot_ms)
-            });
-            sent.map_err(|error| ("CreateContainerError", error.to_string()))
-        });
-        if let Err((reason, message)) = asked {
+        let prepared = launch::prepare(ground, order);
+        let asked = prepared.and_then(|prepared| self.ask_for_container(uid, prepared, now));
+        if let Err(error) = asked {
             // The image may have gone.
             self.images.clear();
             let failure = CreateFailure {
                 container,
-                reason,
-                message,
+                reason: error.reason(),
+                message: error.message(),
             };
             self.container_failed(uid, failure, now);
         }
+    }
+
+    fn ask_for_container(
+        &mut self,
+        uid: &PodUid,
+        prepared: Prepared,
+        now: Stamp,
+    ) -> Result<(), LaunchError> {
+        let Some(holding) = self.sandboxes.get_mut(uid) else {
+            return Ok(());
+        };
+        let Prepared { create, payload } = prepared;
+        if !create.volumes.mounts.is_empty() && !holding.knows_volumes() {
+            return Err(LaunchError::NoVolumes);
+        }
+        let asked = Asked::Create {
+            container: create.name.clone(),
+            id: create.id.clone(),
+        };
+        let errand = Errand {
+            payload: volumes::sealed(payload, now).map_err(LaunchError::Payload)?,
+            request: Request::Create(Box::new(create)),
+        };
+        holding.ask(asked, errand, now.boot_ms)?;
+        Ok(())
     }
 
     /// Starts cleaning up after a dead holder.

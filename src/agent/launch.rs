@@ -1,7 +1,6 @@
 //! From "start this container" to a bundle on disk and the request for its holder. Reads small files of the image and
 //! writes small files of the pod; waits for nothing.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::confine;
 use super::host;
+use super::sandboxes::Congested;
 use super::store::{self, WriteError};
 use crate::config::Config;
 use crate::error::chain;
@@ -20,6 +20,7 @@ use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePl
 use crate::plan::{self, ImagePresence};
 use crate::pod::objects::Objects;
 use crate::pod::{StaticPod, hook, lifecycle};
+use crate::volume::spec::Payload;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,15 @@ pub struct Order<'a> {
     pub existing: &'a [ContainerRecord],
 }
 
+/// A container that can be made.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The request.
+    pub create: CreateContainer,
+    /// The contents of its volumes of files, still without generation.
+    pub payload: Payload,
+}
+
 /// Why a container cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -73,6 +83,17 @@ pub enum LaunchError {
     /// C-51.
     #[error(transparent)]
     Seccomp(#[from] confine::ProfileFileError),
+    /// Its holder was started by an older version.
+    #[error(
+        "the pod was started by a version that knows no volumes, and goes on without; remove its manifest and put it back to start it anew"
+    )]
+    NoVolumes,
+    /// The memory file for the contents of its volumes.
+    #[error("hand the content of volumes over")]
+    Payload(#[source] std::io::Error),
+    /// The holder's link takes no more.
+    #[error(transparent)]
+    Congested(#[from] Congested),
     /// No randomness: never on a supported kernel.
     #[error("get random bytes for the container id")]
     Random(#[source] std::io::Error),
@@ -85,9 +106,13 @@ impl LaunchError {
             // As with kubelet, whose runtime makes the filter.
             Self::Config(oci::ConfigError::Seccomp(_)) | Self::Seccomp(_) => "CreateContainerError",
             Self::Config(_) | Self::NoContainer(_) => "CreateContainerConfigError",
-            Self::NoImage(_) | Self::Store(_) | Self::Write(_) | Self::Random(_) => {
-                "CreateContainerError"
-            }
+            Self::NoImage(_)
+            | Self::Store(_)
+            | Self::Write(_)
+            | Self::NoVolumes
+            | Self::Payload(_)
+            | Self::Congested(_)
+            | Self::Random(_) => "CreateContainerError",
         }
     }
     /// For people.
@@ -97,7 +122,7 @@ impl LaunchError {
 }
 
 /// Writes everything the container needs and gives the request that makes it.
-pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, LaunchError> {
+pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchError> {
     let container = find(order)?;
     let order = Order {
         restart_count: restart_count(&log_dir(ground.config, order), order.restart_count),
@@ -120,10 +145,10 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         files: &files,
         seccomp: seccomp.as_ref(),
         objects: ground.objects,
-        places: &volume_places(ground, order, &id),
+        places: &volume_places(ground, order, &Instance { container, id: &id })?,
     })?;
     let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
-    Ok(CreateContainer {
+    let create = CreateContainer {
         name: order.container.to_owned(),
         restart_count: order.restart_count,
         hash: plan::container_hash(order.container, name),
@@ -139,23 +164,34 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<CreateContainer, 
         post_start: hook::post_start(container),
         volumes: launch.volumes,
         id,
-    })
+    };
+    let payload = launch.payload;
+    Ok(Prepared { create, payload })
 }
 
-fn volume_places(ground: Ground<'_>, order: Order<'_>, id: &str) -> VolumePlaces {
+fn volume_places(
+    ground: Ground<'_>,
+    order: Order<'_>,
+    instance: &Instance<'_>,
+) -> Result<VolumePlaces, LaunchError> {
     let paths = &ground.config.paths;
     let uid = &order.pod.uid;
-    let spec = order.pod.pod.spec.as_ref();
-    let volumes = spec.and_then(|spec| spec.volumes.as_deref());
-    let on_disk = volumes.unwrap_or_default().iter();
-    VolumePlaces {
-        mounts: paths.holder(uid).volume_mounts(id),
-        empty_dirs: on_disk
-            .filter(|volume| volume.empty_dir.is_some())
-            .map(|volume| (volume.name.clone(), paths.empty_dir(uid, &volume.name)))
-            .collect(),
-        images: BTreeMap::new(),
+    let mut places = VolumePlaces {
+        mounts: paths.holder(uid).volume_mounts(instance.id),
+        ..VolumePlaces::default()
+    };
+    for volume in lifecycle::mounted_volumes(&order.pod.pod, instance.container) {
+        let name = &volume.name;
+        if volume.empty_dir.is_some() {
+            let dir = paths.empty_dir(uid, name);
+            places.empty_dirs.insert(name.clone(), dir);
+        } else if let Some(source) = &volume.image {
+            let reference = source.reference.as_deref().unwrap_or_default();
+            let layers = look_up(ground.store, reference)?.layers;
+            places.images.insert(name.clone(), layers);
+        }
     }
+    Ok(places)
 }
 
 fn find<'a>(order: Order<'a>) -> Result<&'a Container, LaunchError> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use smol::{Async, Timer};
 
 use super::child::watch;
 use super::news::{Fact, News, SandboxId};
+use super::sandboxes::Parcel;
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::client::{ClientError, HolderConnection};
-use crate::holder::proto::{FromHolder, ProcessId, ToHolder};
+use crate::holder::proto::{FromHolder, ProcessId};
 use crate::sys;
 
 /// A holder that is not ready after this never will be; generous for a busy device.
@@ -44,7 +45,7 @@ pub struct Link {
     /// Its files.
     pub paths: HolderPaths,
     /// What to ask it.
-    pub requests: Receiver<ToHolder>,
+    pub requests: Receiver<Parcel>,
     /// Where to tell.
     pub news: Sender<News>,
 }
@@ -172,9 +173,10 @@ impl Link {
     }
 
     async fn ask(&self, connection: &Async<HolderConnection>) -> Result<(), ClientError> {
-        while let Ok(request) = self.requests.recv().await {
+        while let Ok(Parcel { packet, payload }) = self.requests.recv().await {
+            let payload: Vec<BorrowedFd<'_>> = payload.iter().map(AsFd::as_fd).collect();
             loop {
-                match connection.get_ref().send(&request, &[]) {
+                match connection.get_ref().send(&packet, &payload) {
                     Ok(()) => break,
                     Err(error) if error.would_block() => {
                         connection

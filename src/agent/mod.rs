@@ -13,7 +13,7 @@
 //! | [`start`], `adopt`, [`host`] | what must be true first; holders of an earlier agent; facts about this machine |
 //! | `limits` | how much pods and QoS classes may use |
 //! | [`link`], `sandboxes`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
-//! | [`probes`] | one task for each probe that runs |
+//! | [`probes`], `volumes` | one task for each probe that runs; the files in volumes of running pods |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
 //! | `figures` | resource figures, by a child when they are asked for |
 //! | [`store`], `records`, `objects` | files that outlive the agent, and whom a ConfigMap wakes |
@@ -68,6 +68,7 @@ mod state;
 pub mod store;
 pub mod trash;
 mod view;
+mod volumes;
 mod watch;
 
 use crate::api::server::{self, ListenError};
@@ -96,6 +97,7 @@ use sources::FileSource;
 use start::StartError;
 use state::{Agent, Need, Shared, Wishes};
 use view::View;
+use volumes::Upkeep;
 use watch::Watch;
 
 /// News that may wait; tasks wait when it is full.
@@ -195,6 +197,7 @@ fn take_over(
         desired: BTreeMap::new(),
         objects: Objects::default(),
         object_copy,
+        volumes: Upkeep::default(),
         sandboxes: BTreeMap::new(),
         probes: Probes::new(clock::now()),
         history,

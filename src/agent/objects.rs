@@ -107,7 +107,10 @@ impl Agent {
         }
         let changed = changes(&self.objects, &objects);
         self.objects = objects;
-        self.object_copy.is_stale |= !changed.is_empty();
+        if !changed.is_empty() {
+            self.object_copy.is_stale = true;
+            self.volumes.objects_changed();
+        }
         let waiting = self.desired.values().filter(|pod| refers(pod, &changed));
         let waiting: Vec<PodUid> = waiting.map(|pod| pod.uid.clone()).collect();
         for uid in &waiting {

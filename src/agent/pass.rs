@@ -62,10 +62,11 @@ impl Agent {
         }
         self.limit_classes();
         self.reconcile_probes(probes, now);
+        self.renew_volumes(now);
         self.start_jobs();
         let shown = Shown {
             pods,
-            notes,
+            notes: notes.into_iter().chain(self.volumes.notes()).collect(),
             restarts,
             conditions: self.conditions.texts(),
         };
@@ -125,6 +126,8 @@ impl Agent {
             .values()
             .flat_map(|pod| lifecycle::members(&pod.pod));
         let names = specs.flat_map(|(_, container)| container.image.as_deref());
+        let pods = self.desired.values();
+        let names = names.chain(pods.flat_map(|pod| lifecycle::volume_images(&pod.pod)));
         let mut seen = BTreeMap::new();
         for name in names {
             if !self.images.contains_key(name) {

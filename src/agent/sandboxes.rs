@@ -2,6 +2,7 @@
 //! changes nothing here but the list of open requests; its effect comes back in the holder's state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 
 use async_channel::Sender;
 
@@ -24,6 +25,9 @@ const CREATE_DEADLINE_MS: u64 = 120_000;
 /// The same for everything else.
 const OTHER_DEADLINE_MS: u64 = 60_000;
 
+/// Holders of an earlier version of the protocol would start a container without its volumes.
+const KNOWS_VOLUMES: u32 = 3;
+
 /// One sandbox.
 #[derive(Debug)]
 pub struct Holding {
@@ -34,9 +38,36 @@ pub struct Holding {
     /// Where it stands.
     pub phase: Phase,
     /// To its link.
-    pub requests: Sender<ToHolder>,
+    pub requests: Sender<Parcel>,
     open: BTreeMap<u64, Open>,
     next_request: u64,
+}
+
+/// What a link sends at once.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The packet.
+    pub packet: ToHolder,
+    /// The memory file that comes with it.
+    pub payload: Option<OwnedFd>,
+}
+
+/// A request and what comes with it.
+#[derive(Debug)]
+pub struct Errand {
+    /// The request.
+    pub request: Request,
+    /// Contents of volumes.
+    pub payload: Option<OwnedFd>,
+}
+
+impl From<Request> for Errand {
+    fn from(request: Request) -> Self {
+        Self {
+            request,
+            payload: None,
+        }
+    }
 }
 
 /// Where a sandbox stands.
@@ -90,6 +121,8 @@ pub enum Asked {
         /// Instance.
         id: String,
     },
+    /// Done when answered.
+    WriteVolumes,
     /// Done when the holder is dead.
     Leave,
 }
@@ -115,6 +148,15 @@ pub struct CreateFailure {
     pub message: String,
 }
 
+/// A request that failed, and of which somebody has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// A container was not made.
+    Create(CreateFailure),
+    /// Volumes keep their old content: why.
+    WriteVolumes(String),
+}
+
 /// The link cannot take another request now.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the holder does not answer: {MAX_WAITING} requests are waiting")]
@@ -122,7 +164,7 @@ pub struct Congested;
 
 impl Holding {
     /// A sandbox whose holder was just spawned or adopted.
-    pub fn new(id: SandboxId, record: PodRecord, requests: Sender<ToHolder>) -> Self {
+    pub fn new(id: SandboxId, record: PodRecord, requests: Sender<Parcel>) -> Self {
         Self {
             id,
             record,
@@ -142,6 +184,22 @@ impl Holding {
         }
     }
 
+    /// What its volumes of files have, if its holder can change that.
+    pub fn file_volumes(&self) -> Option<&BTreeMap<String, String>> {
+        match &self.phase {
+            Phase::Connected(state) if state.version >= KNOWS_VOLUMES => Some(&state.volumes),
+            Phase::Starting | Phase::Connected(_) | Phase::Dead(_) => None,
+        }
+    }
+
+    /// Its holder makes volumes; true of one that is only coming.
+    pub fn knows_volumes(&self) -> bool {
+        match &self.phase {
+            Phase::Connected(state) => state.version >= KNOWS_VOLUMES,
+            Phase::Starting | Phase::Dead(_) => true,
+        }
+    }
+
     /// True when a request makes no sense because the same is open already.
     pub fn is_open(&self, asked: &Asked) -> bool {
         self.open.values().any(|open| match (&open.asked, asked) {
@@ -156,24 +214,37 @@ impl Holding {
                 },
             ) => id == new && grace_ms <= new_grace,
             (Asked::Remove { id }, Asked::Remove { id: new }) => id == new,
-            (Asked::Leave, Asked::Leave) => true,
+            (Asked::WriteVolumes, Asked::WriteVolumes) | (Asked::Leave, Asked::Leave) => true,
             (
-                Asked::Create { .. } | Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave,
+                Asked::Create { .. }
+                | Asked::Stop { .. }
+                | Asked::Remove { .. }
+                | Asked::WriteVolumes
+                | Asked::Leave,
                 _,
             ) => false,
         })
     }
 
     /// Hands a request to the link and keeps it open until its effect is seen, or its deadline.
-    pub fn ask(&mut self, asked: Asked, request: Request, now_ms: u64) -> Result<(), Congested> {
+    pub fn ask(
+        &mut self,
+        asked: Asked,
+        errand: impl Into<Errand>,
+        now_ms: u64,
+    ) -> Result<(), Congested> {
         let id = self.next_request;
+        let Errand { request, payload } = errand.into();
+        let packet = ToHolder { id, request };
         self.requests
-            .try_send(ToHolder { id, request })
+            .try_send(Parcel { packet, payload })
             .map_err(|_| Congested)?;
         self.next_request += 1;
         let patience = match asked {
             Asked::Create { .. } => CREATE_DEADLINE_MS,
-            Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave => OTHER_DEADLINE_MS,
+            Asked::Stop { .. } | Asked::Remove { .. } | Asked::WriteVolumes | Asked::Leave => {
+                OTHER_DEADLINE_MS
+            }
         };
         let deadline_boot_ms = now_ms.saturating_add(patience);
         self.open.insert(
@@ -196,14 +267,14 @@ impl Holding {
                 false
             }
             Asked::Remove { id } => ids.contains(id.as_str()),
-            Asked::Create { .. } | Asked::Stop { .. } | Asked::Leave => true,
+            Asked::Create { .. } | Asked::Stop { .. } | Asked::WriteVolumes | Asked::Leave => true,
         });
         self.phase = Phase::Connected(state);
         created
     }
 
     /// Takes over an answer. A good answer to a create or remove closes nothing: only the state proves it.
-    pub fn hear(&mut self, request: u64, reply: Reply) -> Option<CreateFailure> {
+    pub fn hear(&mut self, request: u64, reply: Reply) -> Option<Failure> {
         let open = self.open.get(&request)?;
         match (&open.asked, reply) {
             (Asked::Create { container, .. }, Reply::Failed { kind, message }) => {
@@ -213,7 +284,7 @@ impl Holding {
                     FailureKind::Start | FailureKind::NotFound => return None,
                     FailureKind::Volume => CreateFailure {
                         container,
-                        reason: "ContainerCreating",
+                        reason: plan::VOLUME_PROBLEM,
                         message,
                     },
                     FailureKind::Create | FailureKind::Refused => CreateFailure {
@@ -223,14 +294,22 @@ impl Holding {
                     },
                 };
                 self.open.remove(&request);
-                Some(failure)
+                Some(Failure::Create(failure))
+            }
+            (Asked::WriteVolumes, Reply::Failed { message, .. }) => {
+                self.open.remove(&request);
+                Some(Failure::WriteVolumes(message))
             }
             (Asked::Create { .. } | Asked::Remove { .. } | Asked::Leave, Reply::Done)
             | (
-                Asked::Create { .. } | Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave,
+                Asked::Create { .. }
+                | Asked::Stop { .. }
+                | Asked::Remove { .. }
+                | Asked::WriteVolumes
+                | Asked::Leave,
                 Reply::Started { .. },
             ) => None,
-            (Asked::Stop { .. }, Reply::Done)
+            (Asked::Stop { .. } | Asked::WriteVolumes, Reply::Done)
             | (Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave, Reply::Failed { .. }) => {
                 self.open.remove(&request);
                 None
@@ -302,11 +381,17 @@ impl Holding {
                 containers: state.containers.clone(),
                 creating: &self.open_names(|asked| match asked {
                     Asked::Create { container, .. } => Some(container),
-                    Asked::Stop { .. } | Asked::Remove { .. } | Asked::Leave => None,
+                    Asked::Stop { .. }
+                    | Asked::Remove { .. }
+                    | Asked::WriteVolumes
+                    | Asked::Leave => None,
                 }) | &state.creating,
                 removing: self.open_names(|asked| match asked {
                     Asked::Remove { id } => Some(id),
-                    Asked::Create { .. } | Asked::Stop { .. } | Asked::Leave => None,
+                    Asked::Create { .. }
+                    | Asked::Stop { .. }
+                    | Asked::WriteVolumes
+                    | Asked::Leave => None,
                 }),
                 leaving: self.is_leaving(),
                 log_trouble: state.log_trouble.clone(),

@@ -23,6 +23,7 @@ use super::records::Records;
 use super::ring::Ring;
 use super::sandboxes::{Holding, Phase, Sandboxes};
 use super::view::View;
+use super::volumes::Upkeep;
 use crate::config::Config;
 use crate::holder::cgroup::Cgroups;
 use crate::image::Store;
@@ -83,6 +84,8 @@ pub struct Agent {
     pub objects: Objects,
     /// Their copy on disk.
     pub object_copy: ObjectCopy,
+    /// Whether the files in volumes are what they should be.
+    pub volumes: Upkeep,
     /// What exists.
     pub sandboxes: Sandboxes,
     /// What runs to see whether containers are well.
@@ -162,6 +165,7 @@ impl Agent {
     pub fn drop_old_problems(&mut self) {
         let known: BTreeSet<&PodUid> = self.desired.keys().chain(self.sandboxes.keys()).collect();
         self.problems.retain(|uid| known.contains(uid));
+        self.volumes.retain(|uid| known.contains(uid));
     }
 
     /// True when a cleaning is not yet in flight and should be.

@@ -7,6 +7,7 @@ mod probes;
 #[cfg(test)]
 mod tests;
 mod text;
+mod volumes;
 
 use std::process::ExitCode;
 

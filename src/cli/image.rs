@@ -12,6 +12,8 @@ use crate::config::Paths;
 use crate::image::{
     self, Image, ImportOptions, ImportReport, Pin, Removed, Store, builtin, import_dir,
 };
+use crate::plan::ImagePresence;
+use crate::pod::lifecycle;
 use crate::sys::ioprio;
 
 /// List, import, remove and inspect local images
@@ -103,7 +105,7 @@ pub fn run(command: &ImageCommand) -> Result<ExitCode, CliError> {
             };
             import(&store, files, &options)
         }
-        Verb::Rm { names } => remove(&store, names, &in_use(&paths)),
+        Verb::Rm { names } => remove(&store, names, &in_use(&store, &paths)),
         Verb::Inspect { names } => inspect(&store, names),
     }
 }
@@ -227,14 +229,19 @@ fn tell(report: &ImportReport) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Images of all container instances that holders know, ended ones included (I-32).
-fn in_use(paths: &Paths) -> BTreeSet<String> {
-    holders::scan(paths)
-        .into_iter()
-        .filter_map(|holder| holder.state)
-        .flat_map(|state| state.containers)
-        .map(|container| container.image_id)
-        .collect()
+/// Images of all container instances that holders know, ended ones included (I-32), and of the volumes of their pods.
+fn in_use(store: &Store, paths: &Paths) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    for holder in holders::scan(paths) {
+        let containers = holder.state.into_iter().flat_map(|state| state.containers);
+        used.extend(containers.map(|container| container.image_id));
+        for name in lifecycle::volume_images(&holder.record.pod.pod) {
+            if let ImagePresence::Present(id) = store.presence(name) {
+                used.insert(id);
+            }
+        }
+    }
+    used
 }
 
 fn remove(

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::events::Announcement;
 use super::pass::PodView;
 use super::{
-    ContainerHistory, ImagePresence, LiveInstance, PodHistory, SandboxState, StartProblem, backoff,
-    container_hash, notes, restart,
+    ContainerHistory, ImagePresence, LiveInstance, PodHistory, SandboxState, StartProblem,
+    VOLUME_PROBLEM, backoff, container_hash, notes, restart,
 };
 use crate::holder::proto::InstanceState;
 use crate::pod::image_ref::BUILTIN;
@@ -188,10 +188,25 @@ fn back_off(view: &PodView<'_>, container: &Container, past: &ContainerHistory) 
     })
 }
 
-/// P-151, P-152. No timer: an import is news.
+/// P-151, P-152: of its own image, then of those that it mounts (V-57). No timer: an import is news.
 fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
-    let image = image(container);
-    let is_never = container.image_pull_policy.as_deref() == Some("Never");
+    let own = (image(container), container.image_pull_policy.as_deref());
+    let volumes = lifecycle::mounted_volumes(&view.pod.pod, container);
+    let mounted = volumes.filter_map(|volume| {
+        let source = volume.image.as_ref()?;
+        let image = source.reference.as_deref().unwrap_or_default();
+        Some((image, source.pull_policy.as_deref()))
+    });
+    let mut needed = std::iter::once(own).chain(mounted);
+    needed.find_map(|needed| trouble_of(view, container, needed))
+}
+
+fn trouble_of(
+    view: &PodView<'_>,
+    container: &Container,
+    (image, pull_policy): (&str, Option<&str>),
+) -> Option<Wait> {
+    let is_never = pull_policy == Some("Never");
     let missing = || {
         let archive = if image == BUILTIN { image } else { "FILE" };
         format!(
@@ -224,23 +239,24 @@ fn image_trouble(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     })
 }
 
-/// P-133, P-153, P-154.
+/// P-133, P-153, P-154, V-25.
 fn problem(view: &PodView<'_>, container: &Container) -> Option<Wait> {
     let key = (view.uid.clone(), container.name.clone());
     let problem: &StartProblem = view.world.observed.start_problems.get(&key)?;
     let due = backoff::retry_container_at(problem);
+    let (reason, event, text) = if problem.reason == VOLUME_PROBLEM {
+        let reason = default_reason(&view.pod.pod);
+        (reason, "FailedMount", problem.message.clone())
+    } else {
+        let text = format!("Error: {}", problem.message);
+        (problem.reason.as_str(), "Failed", text)
+    };
+    let key = format!("{event} {}", problem.at_boot_ms);
     (due > view.world.now.boot_ms).then(|| Wait {
-        reason: problem.reason.clone(),
+        reason: reason.to_owned(),
         message: Some(problem.message.clone()),
         note: notes::start_problem(view, due, problem),
         due_boot_ms: Some(due),
-        announcement: Some(
-            Announcement::warning(
-                format!("{} {}", problem.reason, problem.at_boot_ms),
-                "Failed",
-                format!("Error: {}", problem.message),
-            )
-            .about(&container.name),
-        ),
+        announcement: Some(Announcement::warning(key, event, text).about(&container.name)),
     })
 }

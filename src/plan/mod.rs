@@ -69,7 +69,7 @@ pub use history::{
 };
 pub use observed::{
     Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
-    Rules, Sandbox, SandboxState, StartProblem,
+    Rules, Sandbox, SandboxState, StartProblem, VOLUME_PROBLEM,
 };
 pub use qos::{QosClass, class_cgroup, pod_cgroup, qos_class};
 pub use tally::Tally;

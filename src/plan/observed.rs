@@ -20,7 +20,7 @@ pub type Desired = BTreeMap<PodUid, StaticPod>;
 pub struct Observed {
     /// Each sandbox that exists in any form.
     pub sandboxes: BTreeMap<PodUid, Sandbox>,
-    /// Each image name that a desired container uses, as written in the manifest.
+    /// Each image name that a desired container or volume uses, as written in the manifest.
     pub images: BTreeMap<String, ImagePresence>,
     /// What went wrong with the last attempt to start a container: (pod, container) → problem. Cleared by success.
     pub start_problems: BTreeMap<(PodUid, String), StartProblem>,
@@ -139,6 +139,10 @@ pub struct StartProblem {
     /// How often in a row, from 1.
     pub failures: u32,
 }
+
+/// [`StartProblem::reason`] of a volume that cannot be mounted (V-25): what its container shows, as if it were still on
+/// its way.
+pub const VOLUME_PROBLEM: &str = "ContainerCreating";
 
 /// Fixed facts of node and configuration that decisions need.
 #[derive(Debug, Clone, PartialEq)]

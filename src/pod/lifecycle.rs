@@ -1,6 +1,6 @@
 //! The parts that containers play in a pod, and what their exits mean (sections 2.4 and 2.5 of the specification).
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes, Pod, Volume};
 
 /// The part that a container plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,30 @@ pub fn members(pod: &Pod) -> impl Iterator<Item = (Role, &Container)> {
 /// The container of this name and its part.
 pub fn member<'a>(pod: &'a Pod, name: &str) -> Option<(Role, &'a Container)> {
     members(pod).find(|(_, container)| container.name == name)
+}
+
+/// Names of the images that volumes of the pod are made of (V-57).
+pub fn volume_images(pod: &Pod) -> impl Iterator<Item = &str> {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| volume.image.as_ref()?.reference.as_deref())
+}
+
+/// The pod's volumes that a container mounts, in the order of the pod.
+pub fn mounted_volumes<'a>(
+    pod: &'a Pod,
+    container: &'a Container,
+) -> impl Iterator<Item = &'a Volume> {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter(|volume| {
+        let mut mounts = container.volume_mounts.iter().flatten();
+        mounts.any(|mount| mount.name == volume.name)
+    })
 }
 
 /// Whether anything comes before the regular containers.

@@ -17,7 +17,7 @@ fn stamp() -> Stamp {
     }
 }
 
-fn holding() -> (Holding, Receiver<ToHolder>) {
+fn holding() -> (Holding, Receiver<Parcel>) {
     let record = PodRecord {
         version: PROTO_VERSION,
         pod: StaticPod {
@@ -131,11 +131,13 @@ fn a_start_error_is_told_by_the_state_and_a_create_error_by_the_answer() {
     holding.ask(create(), Request::Shutdown, 0).unwrap();
     assert_eq!(holding.hear(1, failed(FailureKind::Start)), None);
     assert_eq!(creating(&holding).len(), 1);
-    let failure = holding.hear(1, failed(FailureKind::Create)).unwrap();
-    assert_eq!(
-        (failure.reason, failure.message.as_str()),
-        ("CreateContainerError", "why")
-    );
+    let failure = CreateFailure {
+        container: "web".to_owned(),
+        reason: "CreateContainerError",
+        message: "why".to_owned(),
+    };
+    let heard = holding.hear(1, failed(FailureKind::Create));
+    assert_eq!(heard, Some(Failure::Create(failure)));
     assert!(creating(&holding).is_empty());
     assert_eq!(holding.hear(1, failed(FailureKind::Create)), None);
 }

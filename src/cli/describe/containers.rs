@@ -6,9 +6,8 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::super::duration;
-use super::environment;
 use super::page::Page;
-use super::probes;
+use super::{environment, probes, volumes};
 use crate::api::types::{ContainerDetail, Description, Stopping};
 use crate::holder::proto::StopPhase;
 use crate::pod::lifecycle::{self, Role};
@@ -30,6 +29,7 @@ pub fn containers(page: &mut Page, of: &Description, now: Timestamp) {
             resources(page, wanted);
             probes::rows(page, wanted, detail);
             environment::rows(page, wanted);
+            volumes::mounts(page, wanted);
         }
     }
 }

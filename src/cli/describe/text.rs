@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use super::super::{check, duration, get, select, summary, table};
 use super::containers::containers;
 use super::page::Page;
+use super::volumes;
 use crate::api::types::Description;
 
 /// The whole page.
@@ -20,6 +21,7 @@ pub fn render(of: &Description, now: Timestamp) -> String {
     );
     containers(&mut page, of, now);
     conditions(&mut page, &of.pod, now);
+    volumes::volumes(&mut page, of.pod.spec.as_ref());
     remarks(&mut page, of);
     events(&mut page, of, now);
     page.into_text()

@@ -117,21 +117,10 @@ impl<'a> Collected<'a> {
             return Ok(());
         };
         for item in items {
-            match object.data.get(&item.key) {
-                Some(data) => self.file(&item.path, data.clone(), item.mode)?,
-                None if wanted.optional => {}
-                None => {
-                    let origin = &object.origin;
-                    return Err(format!(
-                        "key {:?} not found in {} {:?} in namespace {:?}, which is in {}:{}",
-                        item.key,
-                        wanted.kind.as_str(),
-                        wanted.name,
-                        object.key.namespace,
-                        origin.file,
-                        origin.line
-                    ));
-                }
+            match object.value(&item.key) {
+                Ok(data) => self.file(&item.path, data.to_vec(), item.mode)?,
+                Err(_) if wanted.optional => {}
+                Err(missing) => return Err(missing.to_string()),
             }
         }
         Ok(())
@@ -141,16 +130,11 @@ impl<'a> Collected<'a> {
     fn find(&self, wanted: &Reference<'_>) -> Result<Option<&'a LocalObject>, String> {
         let namespace = self.facts.pod.namespace();
         let objects = self.facts.objects;
-        let found = objects.get(wanted.kind, namespace, wanted.name);
-        if found.is_some() || wanted.optional {
-            return Ok(found);
+        match objects.find(wanted.kind, namespace, wanted.name) {
+            Ok(object) => Ok(Some(object)),
+            Err(_) if wanted.optional => Ok(None),
+            Err(missing) => Err(missing.to_string()),
         }
-        Err(format!(
-            "{} {:?} not found in namespace {namespace:?}: no document of that name in {}",
-            wanted.kind.as_str(),
-            wanted.name,
-            objects.looked_in
-        ))
     }
 
     fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {

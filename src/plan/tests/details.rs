@@ -9,8 +9,8 @@ use crate::holder::proto::InstanceState;
 use crate::plan::backoff::next_delay_ms;
 use crate::plan::notes::go_duration;
 use crate::plan::{
-    Action, History, QosClass, SandboxState, StartProblem, container_hash, pod_cgroup, qos_class,
-    wall_time,
+    Action, History, ImagePresence, QosClass, SandboxState, StartProblem, VOLUME_PROBLEM,
+    container_hash, pod_cgroup, qos_class, wall_time,
 };
 
 #[test]
@@ -38,6 +38,86 @@ fn failed_start_is_shown_and_retried_later() {
     );
     let plan = planned(&[&p], &observed, &plan.history, 40_100);
     assert!(matches!(plan.actions[..], [Action::StartContainer { .. }]));
+}
+
+/// V-25: the pod stays on its way, and says so once each time it was tried.
+#[test]
+fn a_volume_that_cannot_be_mounted_leaves_its_container_creating() {
+    let mut p = pod("u1", "Always", &["a"]);
+    for (init, reason) in [
+        (json!(null), "ContainerCreating"),
+        (json!([{"name": "i", "image": "app"}]), "PodInitializing"),
+    ] {
+        let spec = p.pod.spec.as_mut().unwrap();
+        spec.init_containers = serde_json::from_value(init).unwrap();
+        let name = spec.init_containers.as_ref().map_or("a", |_| "i");
+        let mut observed = seen(&p, ready(vec![]));
+        let problem = StartProblem {
+            reason: VOLUME_PROBLEM.to_owned(),
+            message: "MountVolume.SetUp failed for volume \"v\": gone".into(),
+            at_boot_ms: 100,
+            failures: 1,
+        };
+        let key = (p.uid.clone(), name.to_owned());
+        observed.start_problems.insert(key, problem);
+        let plan = planned(&[&p], &observed, &History::default(), 101);
+        assert_eq!(plan.actions, []);
+        assert_eq!(plan.wake_at_boot_ms, Some(10_100));
+        let text = format!("FailedMount {name} MountVolume.SetUp failed for volume \"v\": gone");
+        assert_eq!(event_lines(&plan), [text]);
+        let again = planned(&[&p], &observed, &plan.history, 102);
+        assert_eq!(event_lines(&again).len(), 0);
+        let status = plan.pods[&p.uid].status.clone().unwrap();
+        let list = status.init_container_statuses.or(status.container_statuses);
+        let waiting = list.unwrap()[0].state.clone().unwrap().waiting.unwrap();
+        assert_eq!(waiting.reason.as_deref(), Some(reason));
+        assert!(waiting.message.unwrap().contains("volume \"v\""));
+    }
+}
+
+/// V-57: a container waits for the images that it mounts as it does for its own, and only for those.
+#[test]
+fn a_missing_image_of_a_volume_is_the_containers_trouble() {
+    let mut p = pod("u1", "Always", &["a", "b"]);
+    let spec = p.pod.spec.as_mut().unwrap();
+    spec.containers[0].volume_mounts =
+        serde_json::from_value(json!([{"name": "m", "mountPath": "/m"}])).unwrap();
+    for (policy, reason) in [
+        ("Never", "ErrImageNeverPull"),
+        ("IfNotPresent", "ErrImagePull"),
+    ] {
+        let spec = p.pod.spec.as_mut().unwrap();
+        let volume = json!([{"name": "m", "image": {"reference": "model", "pullPolicy": policy}}]);
+        spec.volumes = serde_json::from_value(volume).unwrap();
+        let mut observed = seen(&p, ready(vec![]));
+        observed
+            .images
+            .insert("model".to_owned(), ImagePresence::Absent);
+        let plan = planned(&[&p], &observed, &History::default(), 1);
+        assert!(
+            matches!(&plan.actions[..], [Action::StartContainer { container, .. }] if container == "b"),
+            "{:?}",
+            plan.actions
+        );
+        let status = plan.pods[&p.uid].status.clone().unwrap();
+        let state = status.container_statuses.unwrap()[0].state.clone().unwrap();
+        let waiting = state.waiting.unwrap();
+        assert_eq!(waiting.reason.as_deref(), Some(reason));
+        assert!(
+            waiting
+                .message
+                .unwrap()
+                .contains("\"model\" is not in the local store")
+        );
+        let present = ImagePresence::Present("sha256:1".to_owned());
+        observed.images.insert("model".to_owned(), present);
+        let plan = planned(&[&p], &observed, &plan.history, 2);
+        assert!(
+            matches!(&plan.actions[..], [Action::StartContainer { container, .. }, ..] if container == "a"),
+            "{:?}",
+            plan.actions
+        );
+    }
 }
 
 /// P-64, P-66: up to the cap and never beyond, for any number of crashes; a long run resets.

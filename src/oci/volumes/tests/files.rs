@@ -117,7 +117,7 @@ fn keys_become_files() {
         ),
         (
             json!({"configMap": {"name": "app", "items": [{"key": "c", "path": "c"}]}}),
-            Err("key \"c\" not found in configmap \"app\" in namespace \"shop\", which is in objects.yaml:3".to_owned()),
+            Err("configmap \"app\" in namespace \"shop\" has no key \"c\" (objects.yaml:3)".to_owned()),
         ),
         (
             json!({"configMap": {"name": "app", "items": [{"key": "a", "path": "x"}, {"key": "b", "path": "x/y"}]}}),

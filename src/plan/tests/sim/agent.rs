@@ -7,7 +7,7 @@ use super::dice::Dice;
 use super::holder::Process;
 use super::machine::Machine;
 use crate::agent::news::{Fact, SandboxId};
-use crate::agent::sandboxes::{Asked, CreateFailure, Dead, Holding, MAX_WAITING, Phase};
+use crate::agent::sandboxes::{Asked, CreateFailure, Dead, Failure, Holding, MAX_WAITING, Phase};
 use crate::holder::proto::{HolderState, PodRecord, Stamp};
 use crate::plan::{
     Desired, Finding, Halt, Observed, ProbeKey, ProbeOrder, ProbeVerdict, StartProblem, Tally,
@@ -174,7 +174,7 @@ impl FakeAgent {
                 }
             }
             Fact::Reply { id, reply } => {
-                if let Some(failure) = holding.hear(id, reply) {
+                if let Some(Failure::Create(failure)) = holding.hear(id, reply) {
                     self.container_failed(&uid, failure, now.boot_ms);
                 }
             }

@@ -8,6 +8,7 @@ use async_channel::Receiver;
 use super::dice::Dice;
 use super::holder::{FakeHolder, Process};
 use crate::agent::news::Fact;
+use crate::agent::sandboxes::Parcel;
 use crate::holder::proto::{Stamp, ToHolder};
 
 const RECONNECT_PAUSE_MS: u64 = 1000;
@@ -16,7 +17,7 @@ const RECONNECT_PAUSE_MS: u64 = 1000;
 pub struct Machine {
     pub holder: FakeHolder,
     /// From the agent that lives.
-    requests: Option<Receiver<ToHolder>>,
+    requests: Option<Receiver<Parcel>>,
     /// Its connection: which, from when on, and whether it was greeted.
     connection: u32,
     up_at_ms: u64,
@@ -44,7 +45,7 @@ impl Machine {
     }
 
     /// An agent watches it and connects.
-    pub fn attach(&mut self, requests: Receiver<ToHolder>, now_ms: u64) {
+    pub fn attach(&mut self, requests: Receiver<Parcel>, now_ms: u64) {
         self.requests = Some(requests);
         self.connect_at(now_ms);
         self.end_told_at_ms = None;
@@ -82,11 +83,11 @@ impl Machine {
         self.requests.is_some() && self.holder.process == Process::Up && self.up_at_ms <= now_ms
     }
 
-    fn receive(&mut self, requests: &Receiver<ToHolder>, now_ms: u64, dice: &mut Dice) {
+    fn receive(&mut self, requests: &Receiver<Parcel>, now_ms: u64, dice: &mut Dice) {
         while let Ok(request) = requests.try_recv() {
             let last = self.inbox.back().map_or(0, |(at, ..)| *at);
             let at = last.max(now_ms + dice.delay_ms());
-            self.inbox.push_back((at, self.connection, request));
+            self.inbox.push_back((at, self.connection, request.packet));
         }
     }
 
