@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/commands.md",
@@ -11,6 +11,7 @@ const PAGES: [&str; 7] = [
     "docs/lifecycle.md",
     "docs/manifests.md",
     "docs/troubleshooting.md",
+    "docs/volumes.md",
 ];
 
 fn read(page: &str) -> String {
