@@ -12,7 +12,7 @@
 //! | [`sources`], `manifests`, [`watch`] | the manifest directory; when it is read; hints that something changed |
 //! | [`start`], `adopt`, [`host`] | what must be true first; holders of an earlier agent; facts about this machine |
 //! | `limits` | how much pods and QoS classes may use |
-//! | [`link`], `sandboxes`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
+//! | [`link`], `sandboxes`, `errands`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
 //! | [`probes`], `volumes` | one task for each probe that runs; the files in volumes of running pods |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
 //! | `figures` | resource figures, by a child when they are asked for |
@@ -42,6 +42,7 @@ mod clean;
 mod conditions;
 mod confine;
 mod details;
+mod errands;
 mod events;
 mod figures;
 mod host;

@@ -40,8 +40,14 @@ fn an_image_can_be_mounted_and_is_waited_for() {
         shell("head -n 1 /model/etc/passwd /etc/model/group | grep root"),
         "root:x:0:0:root:/root:/bin/sh\nroot:x:0:\n"
     );
-    assert_eq!(shell("touch /model/x 2>/dev/null || echo refused"), "refused\n");
-    assert_eq!(shell("/model/bin/busybox true 2>/dev/null || echo refused"), "refused\n");
+    assert_eq!(
+        shell("touch /model/x 2>/dev/null || echo refused"),
+        "refused\n"
+    );
+    assert_eq!(
+        shell("/model/bin/busybox true 2>/dev/null || echo refused"),
+        "refused\n"
+    );
 
     let (code, _, words) = agent.answer(&["image", "rm", "model:1"]);
     assert_eq!(code, 1, "{words}");

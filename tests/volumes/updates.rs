@@ -8,7 +8,11 @@ use crate::support::wait::{can_run, wait_for};
 
 /// A ConfigMap or Secret of these values (as `stringData` of a Secret).
 fn object(kind: &str, name: &str, values: &[(&str, &str)]) -> String {
-    let field = if kind == "Secret" { "stringData" } else { "data" };
+    let field = if kind == "Secret" {
+        "stringData"
+    } else {
+        "data"
+    };
     let lines: String = values
         .iter()
         .map(|(key, value)| format!("  {key}: {value:?}\n"))
@@ -67,26 +71,48 @@ fn files_follow_their_sources_and_sub_paths_do_not() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]));
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
+    );
     agent.put("key.yaml", &object("Secret", "key", &[("k", "hush")]));
     agent.put("reader.yaml", &reader("red", LIVES));
     agent.wait_until_running("reader");
-    let all = shell(&agent, "reader", "cd /all && cat deep/b k labels && stat -Lc %a k");
+    let all = shell(
+        &agent,
+        "reader",
+        "cd /all && cat deep/b k labels && stat -Lc %a k",
+    );
     assert_eq!(all, "2hushcolour=\"red\"400\n");
     assert_eq!(shell(&agent, "reader", "cat /one"), "1");
 
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "10"), ("b", "20"), ("c", "30")]));
-    wait_for_outagent.put("reader", "cat /map/a /map/b /map/c /all/deep/b", "10203020");
-    assert_eq!(shell(&agent, "reader", "cat /one"), "1", "a subPath mount does not follow");
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "10"), ("b", "20"), ("c", "30")]),
+    );
+    wait_for_output(
+        &agent,
+        "reader",
+        "cat /map/a /map/b /map/c /all/deep/b",
+        "10203020",
+    );
+    assert_eq!(
+        shell(&agent, "reader", "cat /one"),
+        "1",
+        "a subPath mount does not follow"
+    );
 
     agent.put("key.yaml", &object("Secret", "key", &[("k", "new")]));
-    wait_for_outagent.put("reader", "cat /all/k", "new");
+    wait_for_output(&agent, "reader", "cat /all/k", "new");
 
-    agent.put("later.yaml", &object("Secret", "later", &[("appeared", "yes")]));
-    wait_for_outagent.put("reader", "cat /all/appeared 2>&1", "yes");
+    agent.put(
+        "later.yaml",
+        &object("Secret", "later", &[("appeared", "yes")]),
+    );
+    wait_for_output(&agent, "reader", "cat /all/appeared 2>&1", "yes");
 
     agent.put("reader.yaml", &reader("blue", LIVES));
-    wait_for_outagent.put("reader", "cat /all/labels", "colour=\"blue\"");
+    wait_for_output(&agent, "reader", "cat /all/labels", "colour=\"blue\"");
     assert_eq!(restarts(&agent, "reader"), json!(0));
     assert!(!agent.log().contains("hush"), "{}", agent.log());
 }
@@ -115,7 +141,7 @@ done; sleep 1000";
     agent.wait_until_running("reader");
     for n in 1..=10 {
         agent.put("app.yaml", &content(n));
-        wait_for_outagent.put("reader", "cat /tmp/seen", &n.to_string());
+        wait_for_output(&agent, "reader", "cat /tmp/seen", &n.to_string());
     }
     shell(&agent, "reader", "touch /tmp/stop");
     assert!(!agent.logs("reader", "main").contains("mixed"));
@@ -131,15 +157,21 @@ fn an_update_that_was_due_is_made_by_the_next_agent() {
         return;
     }
     let mut agent = TestAgent::start();
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]));
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
+    );
     agent.put("key.yaml", &object("Secret", "key", &[("k", "x")]));
     agent.put("reader.yaml", &reader("red", LIVES));
     agent.wait_until_running("reader");
     agent.kill();
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "3"), ("b", "4")]));
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "3"), ("b", "4")]),
+    );
     assert_eq!(shell(&agent, "reader", "cat /map/a"), "1");
     agent.spawn();
-    wait_for_outagent.put("reader", "cat /map/a /all/deep/b", "34");
+    wait_for_output(&agent, "reader", "cat /map/a /all/deep/b", "34");
     assert_eq!(restarts(&agent, "reader"), json!(0));
 }
 
@@ -150,7 +182,10 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]));
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
+    );
     agent.put("reader.yaml", &reader("red", LIVES));
     let missing = agent.wait_for_status("reader", "what is missing", |status| {
         let waiting = &status["containerStatuses"][0]["state"]["waiting"];
@@ -177,8 +212,11 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
     let words = "volume map keeps its old files: configmap \"app\" not found";
     assert!(page.contains(words), "{page}");
 
-    agent.put("app.yaml", &object("ConfigMap", "app", &[("a", "5"), ("b", "6")]));
-    wait_for_outagent.put("reader", "cat /map/a /all/deep/b", "56");
+    agent.put(
+        "app.yaml",
+        &object("ConfigMap", "app", &[("a", "5"), ("b", "6")]),
+    );
+    wait_for_output(&agent, "reader", "cat /map/a /all/deep/b", "56");
     let page = agent.text(&["describe", "pod", "reader"]);
     assert!(!page.contains("keeps its old files"), "{page}");
 }

@@ -2,7 +2,7 @@ use async_channel::Receiver;
 
 use super::*;
 use crate::holder::proto::{
-    Exit, HookState, InstanceState, PROTO_VERSION, ProcessId, SandboxSpec, Stamp,
+    Exit, HookState, InstanceState, PROTO_VERSION, ProcessId, Request, SandboxSpec, Stamp,
 };
 use crate::pod::{Origin, StaticPod};
 
