@@ -96,6 +96,42 @@ fn hello_runs_serves_ends_gracefully_and_leaves_nothing() {
     assert!(!cgroups.is_populated(&root), "{root} lives");
 }
 
+/// What is in the ConfigMap arrives, and what is in the Secret is not told.
+#[test]
+fn settings_come_from_beside_the_pod() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: examples/config.yaml end to end: needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("make a directory");
+    let home = dir.path().join("tmp");
+    std::fs::create_dir(&home).expect("make a directory");
+    let port = free_port();
+    let text = std::fs::read_to_string("examples/config.yaml").expect("read the example");
+    let manifest = dir.path().join("config.yaml");
+    File::create(&manifest)
+        .and_then(|mut file| file.write_all(text.replace("8083", &port.to_string()).as_bytes()))
+        .expect("write the manifest");
+    let talk = dir.path().join("err");
+    let child = Command::new(env!("CARGO_BIN_EXE_vetch"))
+        .arg("run")
+        .arg(&manifest)
+        .env("TMPDIR", &home)
+        .stderr(File::create(&talk).expect("make a file"))
+        .spawn()
+        .expect("start vetch");
+    let mut run = Run(child);
+    let page = wait_for("the page", || get(port));
+    assert!(page.contains("Hello from a-configmap"), "{page}");
+    let pid = i32::try_from(run.0.id()).expect("a pid");
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("end vetch");
+    assert_eq!(run.0.wait().expect("wait for vetch").code(), Some(0));
+    let told = std::fs::read_to_string(&talk).expect("read what was said");
+    assert!(told.contains("others can read this Secret"), "{told}");
+    assert!(!told.contains("not-a-good-one"), "{told}");
+}
+
 /// Who waits for more is told that nothing will come; and the recommended command works as it stands.
 #[test]
 fn the_end_of_a_job_is_told() {

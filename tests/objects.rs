@@ -145,6 +145,97 @@ fn a_bad_file_and_a_reboot_stop_no_pod() {
     });
 }
 
+#[test]
+fn objects_are_shown_with_their_files() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let elsewhere = secret("key", "a: b").replace("{name: key}", "{name: key, namespace: shop}");
+    agent.put(
+        "all.yaml",
+        &(config_map("app", "A: x, B: y") + "---\n" + &elsewhere),
+    );
+    wait_for("both", || {
+        (agent.client().objects().ok()?.len() == 2).then_some(())
+    });
+    let file = agent.manifests.join("all.yaml");
+    let table = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        table(agent.text(&["get", "configmaps"])),
+        format!("NAME DATA FILE app 2 {}:1", file.display())
+    );
+    assert_eq!(
+        table(agent.text(&["get", "secret"])),
+        format!(
+            "NAMESPACE NAME TYPE DATA FILE shop key Opaque 1 {}:6",
+            file.display()
+        )
+    );
+    assert_eq!(
+        agent.text(&["get", "cm/app", "-o", "name"]),
+        "configmap/app\n"
+    );
+    assert_eq!(
+        agent.json(&["get", "configmap", "app", "-o", "json"]),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"A": "x", "B": "y"},
+               "metadata": {"name": "app", "namespace": "default"}})
+    );
+    let list = agent.json(&["get", "secrets", "-n", "shop", "-o", "json"]);
+    assert_eq!(list["items"][0]["data"], json!({"a": "<1 bytes>"}));
+    let (code, _, words) = agent.answer(&["get", "cm", "nope"]);
+    assert_eq!(
+        (code, words.as_str()),
+        (1, "vetch: configmap \"nope\" not found\n")
+    );
+    let status = agent.text(&["status"]);
+    let named = format!("{}: configmap default/app, secret shop/key", file.display());
+    assert!(status.contains(&named), "{status}");
+}
+
+/// Warnings only: the documents may come later.
+#[test]
+fn check_tells_references_that_lead_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = "    envFrom: [{configMapRef: {name: app}}, {secretRef: {name: x, optional: true}}]
+    env: [{name: A, valueFrom: {configMapKeyRef: {name: app, key: a}}}]
+";
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::io::Write::write_all(&mut std::fs::File::create(&path).unwrap(), text.as_bytes())
+            .unwrap();
+    };
+    let check = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_vetch"))
+            .arg("check")
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        told.replace(&format!("{}/", dir.path().display()), "")
+    };
+    write("web.yaml", &pod("web", LIVES, lines));
+    let missing = "configmap \"app\" not found in namespace \"default\": no document of that name in the files that were checked";
+    assert_eq!(
+        check(),
+        format!(
+            "warning: web.yaml:1: spec.containers[0].envFrom[0].configMapRef: {missing}\nwarning: web.yaml:1: spec.containers[0].env[0].valueFrom.configMapKeyRef: {missing}\n"
+        )
+    );
+    write("app.yaml", &config_map("app", "b: x"));
+    assert_eq!(
+        check(),
+        format!(
+            "warning: web.yaml:1: spec.containers[0].env[0].valueFrom.configMapKeyRef: configmap \"app\" in namespace \"default\" has no key \"a\" ({}/app.yaml:1)\n",
+            dir.path().display()
+        )
+        .replace(&format!("{}/", dir.path().display()), "")
+    );
+    write("app.yaml", &config_map("app", "a: x"));
+    assert_eq!(check(), "");
+}
+
 /// Every file below, but for those that `is_known` names.
 fn files(dir: &Path, is_known: &dyn Fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
