@@ -121,6 +121,19 @@ impl LaunchError {
     }
 }
 
+/// Holders of this protocol version and later attach programs for devices.
+const DEVICE_PROGRAMS_SINCE: u32 = 3;
+
+/// C-40: an older holder, which outlived an upgrade, leaves its containers to themselves on v2.
+fn facts_for(node: &NodeFacts, holder_version: u32) -> NodeFacts {
+    let knows_programs = holder_version >= DEVICE_PROGRAMS_SINCE;
+    NodeFacts {
+        device_rules_enforced: node.device_rules_enforced
+            && (knows_programs || !node.unified_cgroups),
+        ..node.clone()
+    }
+}
+
 /// Writes everything the container needs and gives the request that makes it.
 pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchError> {
     let container = find(order)?;
@@ -141,7 +154,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         passwd: &ground.store.read_file(&image, "etc/passwd")?,
         group: &ground.store.read_file(&image, "etc/group")?,
         cgroup_path: Path::new(&cgroup),
-        node: ground.node,
+        node: &facts_for(ground.node, order.record.version),
         files: &files,
         seccomp: seccomp.as_ref(),
         objects: ground.objects,
