@@ -68,7 +68,8 @@ fn an_idle_node_writes_nothing() {
     if !can_run() {
         return;
     }
-    let agent = TestAgent::start();
+    let agent =
+        TestAgent::start_with("evictionHard: {memory.available: 1Mi, pid.available: \"1\"}");
     let names = ["a", "b", "c"];
     for name in names {
         agent.put(&format!("{name}.yaml"), &manifest(name, 2, LIVES));

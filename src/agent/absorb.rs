@@ -38,6 +38,9 @@ impl Agent {
                 self.conditions.report(About::Sync, outcome);
             }
             News::Limited(outcomes) => self.limited(outcomes),
+            News::Stalled => self.look_for_pressure(clock::now()),
+            News::Reclaimed(outcome) => self.reclaimed(outcome, clock::now()),
+            News::Weighed(outcome) => self.weighed(outcome, clock::now()),
             News::Swept => self.jobs.sweep = Job::Idle,
         }
         Need::Pass

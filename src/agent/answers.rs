@@ -39,6 +39,7 @@ impl Backend for Answers {
             allocatable: Some(agent.rules.allocatable),
             generation: agent.view.generation(),
             files: agent.manifests.snapshot.files.clone(),
+            node_conditions: agent.pressure.conditions(),
             conditions: agent.view.shown.conditions.clone(),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::log::Log;
+use super::pressure::Kind;
 use crate::oci::limits::Missing;
 use crate::pod::PodUid;
 
@@ -13,6 +14,8 @@ use crate::pod::PodUid;
 pub enum About {
     /// N-29: the node goes down.
     Shutdown,
+    /// N-5: the node is short of something.
+    Pressure(Kind),
     /// Records of pods cannot be written.
     Records,
     /// Records cannot be synced.

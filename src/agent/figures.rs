@@ -35,17 +35,21 @@ impl Turns {
 }
 
 impl Agent {
-    /// Starts a child; its answer comes by the channel.
-    pub fn summarize(&self, depth: Depth) -> Receiver<Result<Vec<u8>, String>> {
-        let (tell, told) = async_channel::bounded(1);
-        let args = Ask {
+    /// What a child is asked.
+    pub fn question(&self, depth: Depth) -> Ask {
+        Ask {
             paths: self.config.paths.clone(),
             node_name: self.config.node_name.clone(),
             cgroup_root: Some(self.config.cgroup_root.clone()),
             depth,
             interval: INTERVAL,
         }
-        .args();
+    }
+
+    /// Starts a child; its answer comes by the channel.
+    pub fn summarize(&self, depth: Depth) -> Receiver<Result<Vec<u8>, String>> {
+        let (tell, told) = async_channel::bounded(1);
+        let args = self.question(depth).args();
         let (give_back, turn) = self.figures.free.clone();
         self.executor
             .spawn(async move {

@@ -88,6 +88,7 @@ impl Agent {
         self.limits.try_again();
         self.node.host_ips = host::addresses();
         self.rules.host_ip = self.node.host_ips.first().cloned();
+        self.look_for_pressure(now);
         for watch in &self.watches {
             // Full means that it has not looked since the last time, and will.
             let _ = watch.try_send(());

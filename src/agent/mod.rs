@@ -16,6 +16,7 @@
 //! | [`probes`], `volumes` | one task for each probe that runs; the files in volumes of running pods |
 //! | `jobs`, `imports`, [`child`], [`trash`] | slow work: when, and how a child is run |
 //! | `figures` | resource figures, by a child when they are asked for |
+//! | [`pressure`], `stalls` | whether the node is short of something; the kernel's word for it |
 //! | [`store`], `records`, `objects` | files that outlive the agent, and whom a ConfigMap wakes |
 //! | `problems`, `conditions`, `events`, `ring` | what failed to start, what is wrong with the node, what happened |
 //! | `view`, `answers`, `details` | what clients see, and how the API is answered |
@@ -57,6 +58,7 @@ pub(crate) mod news;
 mod notify;
 mod objects;
 mod pass;
+pub mod pressure;
 mod probes;
 mod problems;
 mod records;
@@ -64,6 +66,7 @@ mod ring;
 pub(crate) mod sandboxes;
 mod signals;
 pub mod sources;
+mod stalls;
 pub mod start;
 mod state;
 pub mod store;
@@ -73,7 +76,7 @@ mod volumes;
 mod watch;
 
 use crate::api::server::{self, ListenError};
-use crate::config::Config;
+use crate::config::{Config, Signal};
 use crate::holder::cgroup::{CgroupError, Cgroups};
 use crate::image::{Store, StoreError};
 use crate::plan::History;
@@ -91,6 +94,7 @@ use manifests::Manifests;
 use news::News;
 use objects::ObjectCopy;
 use pass::Next;
+use pressure::Pressure;
 use probes::Probes;
 use problems::Problems;
 use ring::Ring;
@@ -212,6 +216,7 @@ fn take_over(
         wake_at_boot_ms: None,
         jobs: Jobs::new(),
         figures: Turns::new(),
+        pressure: Pressure::new(clock::now()),
         is_tidy: false,
         watches: Vec::new(),
         limits: Kept::default(),
@@ -241,6 +246,16 @@ impl Agent {
         watch(&self.config.pod_manifest_path, || News::Manifests);
         watch(&self.config.paths.images_import(), || News::Imports);
         watch(&self.store.names_dir(), || News::Images);
+        if self
+            .config
+            .eviction
+            .thresholds
+            .contains_key(&Signal::MemoryAvailable)
+        {
+            self.executor
+                .spawn(stalls::tell(self.news.clone()))
+                .detach();
+        }
     }
 
     /// The last thing: records that were just renamed are synced, and nothing of a stopped node's cgroups stays.

@@ -51,6 +51,12 @@ pub enum News {
     Synced(Result<(), WriteError>),
     /// Limits of pods were set, or could not be; none when there was no thread for it.
     Limited(Option<limits::Outcomes>),
+    /// Processes wait for memory.
+    Stalled,
+    /// The child that removes unused images ended.
+    Reclaimed(Result<String, ChildError>),
+    /// What pods use.
+    Weighed(Result<Vec<u8>, ChildError>),
     /// A child that removes trees ended.
     Swept,
 }

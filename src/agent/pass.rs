@@ -64,6 +64,7 @@ impl Agent {
         self.reconcile_probes(probes, now);
         self.renew_volumes(now);
         self.start_jobs();
+        self.start_reclaim(now);
         let shown = Shown {
             pods,
             notes: notes.into_iter().chain(self.volumes.notes()).collect(),
@@ -111,6 +112,7 @@ impl Agent {
             start_problems: self.problems.containers.clone(),
             sandbox_problems: self.problems.sandboxes.clone(),
             probes: self.probes.findings(),
+            pressure: self.pressure.observe(),
             halt: match self.wishes.drain {
                 _ if self.wishes.stop => Halt::AgentStop,
                 Some(since_boot_ms) => Halt::NodeShutdown { since_boot_ms },
@@ -121,13 +123,10 @@ impl Agent {
     }
 
     fn image_presence(&mut self) -> BTreeMap<String, ImagePresence> {
-        let specs = self
+        let names = self
             .desired
             .values()
-            .flat_map(|pod| lifecycle::members(&pod.pod));
-        let names = specs.flat_map(|(_, container)| container.image.as_deref());
-        let pods = self.desired.values();
-        let names = names.chain(pods.flat_map(|pod| lifecycle::volume_images(&pod.pod)));
+            .flat_map(|pod| lifecycle::images(&pod.pod));
         let mut seen = BTreeMap::new();
         for name in names {
             if !self.images.contains_key(name) {

@@ -17,6 +17,7 @@ use super::log::Log;
 use super::manifests::Manifests;
 use super::news::{News, SandboxId};
 use super::objects::ObjectCopy;
+use super::pressure::Pressure;
 use super::probes::Probes;
 use super::problems::Problems;
 use super::records::Records;
@@ -110,6 +111,8 @@ pub struct Agent {
     pub wake_at_boot_ms: Option<u64>,
     /// Slow work.
     pub jobs: Jobs,
+    /// What the node is short of.
+    pub pressure: Pressure,
     /// Who may start a child for figures.
     pub figures: Turns,
     /// Directories of unknown pods were looked for, once after the source's first delivery.

@@ -50,6 +50,7 @@ impl Backend for Fake {
             allocatable: None,
             generation: self.generation.get(),
             files: Vec::new(),
+            node_conditions: Vec::new(),
             conditions: vec!["odd".into()],
         }
     }

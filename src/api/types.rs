@@ -56,8 +56,28 @@ pub struct AgentStatus {
     pub generation: u64,
     /// Each manifest file, with its problems.
     pub files: Vec<FileStatus>,
+    /// N-5: as a Node object has them.
+    #[serde(default)]
+    pub node_conditions: Vec<NodeCondition>,
     /// Node-level conditions worth a person's attention (missing controllers, log trouble, directory missing …).
     pub conditions: Vec<String>,
+}
+
+/// A condition of the node, as a Node object has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCondition {
+    /// `MemoryPressure`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True` or `False`.
+    pub status: String,
+    /// In one word.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// When the status changed last.
+    pub last_transition_time: jiff::Timestamp,
 }
 
 /// The agent ends its pods.

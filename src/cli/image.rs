@@ -1,6 +1,7 @@
 //! `vetch image`: the local image store. Works without an agent; a running one sees each change at once.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,12 +10,13 @@ use serde_json::json;
 
 use super::{CliError, holders, output, table};
 use crate::config::Paths;
+use crate::image::reclaim::Needs;
 use crate::image::{
     self, Image, ImportOptions, ImportReport, Pin, Removed, Store, builtin, import_dir,
 };
 use crate::plan::ImagePresence;
 use crate::pod::lifecycle;
-use crate::sys::ioprio;
+use crate::sys::{clock, ioprio};
 
 /// List, import, remove and inspect local images
 #[derive(Debug, clap::Args)]
@@ -281,6 +283,33 @@ fn inspect(store: &Store, names: &[String]) -> Result<ExitCode, CliError> {
     }
     output::print_json(&all)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the agent starts when the disk is full: removes images that nobody needs. `ROOT RUN NAME…`
+pub fn reclaim(args: &[OsString]) -> ExitCode {
+    lower_priority();
+    let [root_dir, run_dir, names @ ..] = args else {
+        return ExitCode::FAILURE;
+    };
+    let paths = Paths {
+        root_dir: root_dir.into(),
+        run_dir: run_dir.into(),
+        ..Paths::default()
+    };
+    let removed = Store::open(&paths.images()).and_then(|store| {
+        let needs = Needs {
+            names: names
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect(),
+            ids: in_use(&store, &paths),
+        };
+        image::reclaim::reclaim(&store, &needs, clock::now().wall.into())
+    });
+    match removed {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => output::report(&error.into()),
+    }
 }
 
 /// What the agent starts: brings the store in line with images-import, at the lowest priority.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::agent::trash;
+use crate::agent::{pressure, trash};
 use crate::figures;
 use crate::holder::logs::compress;
 use crate::image::import_dir;
@@ -21,6 +21,7 @@ pub fn hidden(argv: &[OsString]) -> Option<ExitCode> {
             super::output::say_warnings();
             Some(super::image::import_dir(Path::new(root_dir)))
         }
+        (pressure::RECLAIM_ROLE, args) => Some(super::image::reclaim(args)),
         (figures::ROLE, args) => Some(figures::run(args)),
         (trash::ROLE, dirs) => Some(trash::run(dirs)),
         _ => None,

@@ -1,4 +1,4 @@
-//! The configuration file's fields (N-51, N-55…N-59, N-63, N-64, N-68), each optional.
+//! The configuration file's fields (N-51, N-55…N-59, N-62…N-64, N-68), each optional.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ pub(super) struct File {
     pub(super) shutdown_grace_period_critical_pods: Option<String>,
     pub(super) shutdown_grace_period_by_pod_priority: Vec<TurnByPriority>,
     pub(super) allowed_unsafe_sysctls: Vec<String>,
+    pub(super) eviction_hard: Option<BTreeMap<String, String>>,
+    pub(super) merge_default_eviction_settings: bool,
+    pub(super) eviction_pressure_transition_period: Option<String>,
     pub(super) vetch: Own,
 }
 
@@ -67,4 +70,5 @@ pub(super) struct Own {
     pub(super) node_labels: BTreeMap<String, String>,
     pub(super) initial_container_restart_period: Option<String>,
     pub(super) cdi_spec_dirs: Option<Vec<PathBuf>>,
+    pub(super) evict_static_pods: bool,
 }

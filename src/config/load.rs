@@ -36,7 +36,7 @@ pub struct Overrides {
 pub struct Loaded {
     /// Complete and checked.
     pub config: Config,
-    /// Fields that have no effect: `/etc/vetch/config.yaml: evictionHard: unknown field, it has no effect`.
+    /// Fields that have no effect: `/etc/vetch/config.yaml: evictionSoft: unknown field, it has no effect`.
     pub warnings: Vec<String>,
 }
 

@@ -1,5 +1,6 @@
 //! Every setting with its default, and every path the program uses, in one place.
 
+mod eviction;
 mod file;
 mod load;
 mod node;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodUid;
 
+pub use eviction::{Eviction, Signal, Threshold};
 pub use load::{Loaded, Overrides, load};
 pub use place::ConfigError;
 
@@ -213,6 +215,8 @@ pub struct Config {
     pub allowed_unsafe_sysctls: Vec<String>,
     /// Directories of CDI specifications; what a later one says wins.
     pub cdi_spec_dirs: Vec<PathBuf>,
+    /// N-1: when the node is short of something, and what then.
+    pub eviction: Eviction,
 }
 
 impl Config {
@@ -238,6 +242,7 @@ impl Config {
             shutdown: node::default_turns(),
             allowed_unsafe_sysctls: Vec::new(),
             cdi_spec_dirs: vec!["/etc/cdi".into(), "/run/cdi".into()],
+            eviction: Eviction::default(),
         }
     }
 }

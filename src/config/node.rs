@@ -38,6 +38,7 @@ impl Place<'_> {
         }
         config.shutdown = self.turns(file)?;
         self.sysctls(file, config)?;
+        config.eviction = self.eviction(file)?;
         self.limits(file, config)
     }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::load::{Overrides, merge};
-use super::{Config, Loaded, Reserved, ShutdownTurn};
+use super::{Config, Loaded, Reserved, ShutdownTurn, Threshold};
 use crate::pod::duration;
 
 fn load(text: &str, flags: Overrides) -> Result<Loaded, String> {
@@ -47,10 +47,12 @@ kubeReserved: {cpu: "0.5", memory: 1Mi}
 shutdownGracePeriod: 30s
 shutdownGracePeriodCriticalPods: 10s
 allowedUnsafeSysctls: [net.core.somaxconn, kernel/msg*]
+evictionPressureTransitionPeriod: 30s
 vetch:
   cdiSpecDirs: [/opt/cdi]
   nodeLabels: {disk: ssd}
   initialContainerRestartPeriod: 2s
+  evictStaticPods: true
   rootDir: /data/vetch
   runDir: /run/v
   logDir: /data/log
@@ -75,6 +77,8 @@ vetch:
     want.shutdown = turns(&[(0, 20_000), (2_000_000_000, 10_000)]);
     want.allowed_unsafe_sysctls = ["net.core.somaxconn", "kernel.msg*"].map(Into::into).into();
     want.cdi_spec_dirs = vec!["/opt/cdi".into()];
+    want.eviction.transition = Duration::from_secs(30);
+    want.eviction.of_pods = true;
     want.paths.root_dir = "/data/vetch".into();
     want.paths.run_dir = "/run/v".into();
     want.paths.log_dir = "/data/log".into();
@@ -111,14 +115,14 @@ fn flags_win_over_the_file() {
 #[test]
 fn unknown_fields_are_named_with_the_file() {
     let loaded = load(
-        "evictionHard: {}\nvetch: {rootDirr: /x}\n",
+        "evictionSoft: {}\nvetch: {rootDirr: /x}\n",
         Overrides::default(),
     )
     .unwrap();
     assert_eq!(
         loaded.warnings,
         [
-            "/c.yaml: evictionHard: unknown field, it has no effect",
+            "/c.yaml: evictionSoft: unknown field, it has no effect",
             "/c.yaml: vetch.rootDirr: unknown field, it has no effect"
         ]
     );
@@ -257,6 +261,50 @@ fn labels_and_reservations_are_checked() {
         refusal("vetch: {initialContainerRestartPeriod: 301s}"),
         "/c.yaml: vetch.initialContainerRestartPeriod: must be between 1s and the longest back-off"
     );
+}
+
+/// N-1, N-2.
+#[test]
+fn thresholds_of_node_pressure() {
+    let signals = |text: &str| -> Vec<(&str, Threshold)> {
+        let eviction = config(text).eviction;
+        let all = eviction.thresholds.into_iter();
+        all.map(|(signal, threshold)| (signal.as_str(), threshold))
+            .collect()
+    };
+    let usual = [
+        ("memory.available", Threshold::Amount(100 << 20)),
+        ("nodefs.available", Threshold::Share(10_000)),
+        ("nodefs.inodesFree", Threshold::Share(5000)),
+        ("imagefs.available", Threshold::Share(15_000)),
+        ("imagefs.inodesFree", Threshold::Share(5000)),
+    ];
+    assert_eq!(signals(""), usual);
+    assert_eq!(signals("evictionHard: {}"), []);
+    let own = "evictionHard: {memory.available: 1Gi, nodefs.available: 12.5%, pid.available: \"100\", imagefs.available: 0%}\n";
+    assert_eq!(
+        signals(own),
+        [
+            ("memory.available", Threshold::Amount(1 << 30)),
+            ("nodefs.available", Threshold::Share(12_500)),
+            ("pid.available", Threshold::Amount(100)),
+        ]
+    );
+    let merged = signals(&format!("{own}mergeDefaultEvictionSettings: true\n"));
+    assert_eq!(merged.len(), 5);
+    assert_eq!(merged[2], usual[2]);
+    assert_eq!(Threshold::Share(12_500).of(800), 100);
+    for (text, field) in [
+        ("{disk: 1%}", "disk"),
+        ("{memory.available: 101%}", "memory.available"),
+        ("{memory.available: -1%}", "memory.available"),
+        ("{memory.available: \"0\"}", "memory.available"),
+        ("{memory.available: much}", "memory.available"),
+    ] {
+        let message = refusal(&format!("evictionHard: {text}"));
+        let start = format!("/c.yaml: evictionHard[{field}]: ");
+        assert!(message.starts_with(&start), "{message}");
+    }
 }
 
 /// S-74.

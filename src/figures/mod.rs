@@ -6,6 +6,7 @@
 //!
 //! - [`summary`] is what comes out; [`parse`] reads the kernel's texts.
 //! - [`cgroup`], [`node`] and `pods` are what is looked at; [`disk`] are file systems and trees.
+//! - [`pressure`] is whether the node runs short of something.
 
 pub mod cgroup;
 mod child;
@@ -13,6 +14,7 @@ pub mod disk;
 pub mod node;
 pub mod parse;
 mod pods;
+pub mod pressure;
 pub mod summary;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
 use jiff::Timestamp;
@@ -6,7 +7,9 @@ use super::cgroup::Group;
 use super::disk::Budget;
 use super::node::Memory;
 use super::parse;
+use super::pressure::{Level, Levels, quantity};
 use super::rate;
+use crate::config::{Signal, Threshold};
 
 /// Of a container on a kernel 6.18 with v1, cut down.
 const STAT_V1: &str = "cache 1216512
@@ -201,4 +204,60 @@ fn trees_are_counted_as_du_does() {
     assert_eq!(Budget::new(3).used(dir.path()), None, "too much to look at");
     assert_eq!(Budget::new(9).used(&dir.path().join("none")), None);
     assert_eq!(Budget::new(9).used(&dir.path().join("out")), None, "a link");
+}
+
+/// N-1, N-3.
+#[test]
+fn a_shortage_is_below_its_threshold() {
+    let level = |available, capacity| Level {
+        available,
+        capacity,
+    };
+    let levels = Levels(BTreeMap::from([
+        (Signal::MemoryAvailable, level(99, 1000)),
+        (Signal::NodefsAvailable, level(100, 1000)),
+        (Signal::PidAvailable, level(9, 1000)),
+    ]));
+    let thresholds = BTreeMap::from([
+        (Signal::MemoryAvailable, Threshold::Share(10_000)),
+        (Signal::NodefsAvailable, Threshold::Share(10_000)),
+        (Signal::ImagefsAvailable, Threshold::Amount(u64::MAX)),
+        (Signal::PidAvailable, Threshold::Amount(10)),
+    ]);
+    let met = levels.shortages(&thresholds);
+    let signals: Vec<Signal> = met.iter().map(|shortage| shortage.signal).collect();
+    assert_eq!(signals, [Signal::MemoryAvailable, Signal::PidAvailable]);
+}
+
+#[test]
+fn this_machine_has_every_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = crate::config::Paths {
+        root_dir: dir.path().into(),
+        ..crate::config::Paths::default()
+    };
+    std::fs::create_dir(paths.images()).unwrap();
+    let Levels(levels) = super::pressure::look(&paths);
+    for signal in [
+        Signal::MemoryAvailable,
+        Signal::NodefsAvailable,
+        Signal::PidAvailable,
+    ] {
+        let level = levels[&signal];
+        assert!(level.available > 0, "{signal:?}");
+        assert!(level.available <= level.capacity, "{signal:?}");
+    }
+}
+
+#[test]
+fn amounts_are_written_as_quantities() {
+    for (amount, text) in [
+        (0, "0"),
+        (1023, "1023"),
+        (1536, "1536"),
+        (100 << 20, "100Mi"),
+        (3 << 39, "1536Gi"),
+    ] {
+        assert_eq!(quantity(amount), text);
+    }
 }

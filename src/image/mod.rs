@@ -44,6 +44,7 @@ mod oci_layout;
 mod overlay;
 mod pax;
 pub mod platform;
+pub mod reclaim;
 mod record;
 mod sparse;
 mod tar_stream;

@@ -317,3 +317,41 @@ fn the_store_is_roots_alone_whoever_made_its_directory() {
     let mode = std::fs::metadata(&dir).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);
 }
+
+/// N-6: what is pinned, in use, named or new stays.
+#[test]
+fn only_images_that_nobody_needs_are_reclaimed() {
+    use std::time::{Duration, SystemTime};
+    let place = Place::new();
+    for name in ["named", "used", "pinned", "old"] {
+        place.import(name, &[layer(&[("name", name)])]);
+    }
+    let path = place.dir.path().join("p.tar");
+    docker_archive(&path, "pinned", &[layer(&[("name", "pinned")])]);
+    let options = ImportOptions {
+        pin: Some(Pin::Person),
+        names: Vec::new(),
+    };
+    import(&place.store, &path, &options).unwrap();
+    let needs = reclaim::Needs {
+        names: vec![
+            "named:latest".to_owned(),
+            "missing".to_owned(),
+            "?".to_owned(),
+        ],
+        ids: BTreeSet::from([place.id("used").unwrap()]),
+    };
+    let old = place.id("old").unwrap();
+    let now = SystemTime::from(crate::sys::clock::now().wall);
+    assert_eq!(reclaim::reclaim(&place.store, &needs, now).unwrap(), []);
+    let later = now + Duration::from_secs(130);
+    let removed = reclaim::reclaim(&place.store, &needs, later).unwrap();
+    assert_eq!(
+        removed.iter().map(Digest::as_str).collect::<Vec<_>>(),
+        [old]
+    );
+    assert_eq!(place.id("old"), None);
+    for name in ["named", "used", "pinned"] {
+        assert!(place.id(name).is_some(), "{name}");
+    }
+}

@@ -174,7 +174,7 @@ impl Writer<'_> {
     }
 
     /// Names first: what is visible is complete at any moment.
-    fn remove_image(&self, record: &Record, names: &[String]) -> Result<(), StoreError> {
+    pub(super) fn remove_image(&self, record: &Record, names: &[String]) -> Result<(), StoreError> {
         let store = self.store;
         for name in names {
             record::remove(&store.name_path(name))?;

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::pass::World;
-use super::{Allocatable, EndingCause, Halt, History, deadline};
+use super::{Allocatable, EndingCause, Halt, History, deadline, eviction};
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
 use crate::pod::{PodUid, StaticPod, sysctl};
@@ -113,7 +113,8 @@ fn waiting<'a>(world: World<'a>, history: &History) -> Vec<&'a StaticPod> {
     let is_over = |pod: &StaticPod| {
         let memory = history.pods.get(&pod.uid);
         memory.is_some_and(|m| {
-            !m.is_removed() && (m.finished.is_some() || deadline::is_over(world, pod, m))
+            let is_over = m.finished.is_some() || deadline::is_over(world, pod, m);
+            !m.is_removed() && (is_over || eviction::is_out(world, &pod.uid, m))
         })
     };
     let mut waiting: Vec<&StaticPod> = world

@@ -7,7 +7,7 @@ use super::pass::{Goal, PodView};
 use super::stop::{self, StopOrder};
 use super::{
     Action, EndingCause, LiveInstance, PodHistory, SandboxState, StopCause, container, events,
-    probes, shutdown,
+    eviction, probes, shutdown,
 };
 use crate::holder::proto::{ContainerRecord, HookState, InstanceState, MIN_GRACE_MS};
 use crate::pod::lifecycle::{self, RestartPolicy};
@@ -195,6 +195,7 @@ fn grace_ms(view: &PodView<'_>, record: &ContainerRecord, cause: &StopCause) -> 
     };
     let of_pod = match view.goal {
         Goal::End(EndingCause::NodeShutdown) => shutdown::grace_ms(&view.world.rules.shutdown, pod),
+        Goal::End(EndingCause::Evicted) => eviction::GRACE_MS,
         Goal::End(_) | Goal::Run | Goal::Hold | Goal::Rest => u64::from(pod.grace_s()) * 1000,
     };
     match cause {

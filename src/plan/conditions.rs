@@ -146,12 +146,16 @@ fn restarting_all(view: &PodView<'_>, memory: &PodHistory) -> Option<Draft> {
         .then(|| Draft::with_fault("AllContainersRestarting", fault))
 }
 
-/// P-125: at a node shutdown.
+/// P-125: at a node shutdown, and when it was evicted.
 fn disruption(memory: &PodHistory) -> Option<Draft> {
-    let ending = memory.ending?;
-    (ending.cause == EndingCause::NodeShutdown).then(|| Draft {
+    let message = match (memory.ending?.cause, &memory.evicted) {
+        (EndingCause::NodeShutdown, _) => NODE_SHUTDOWN.to_owned(),
+        (EndingCause::Evicted, Some(evicted)) => evicted.message.clone(),
+        (EndingCause::Removed | EndingCause::AgentStop | EndingCause::Evicted, _) => return None,
+    };
+    Some(Draft {
         reason: Some("TerminationByKubelet"),
-        message: Some(NODE_SHUTDOWN.to_owned()),
+        message: Some(message),
         ..Draft::is_true("DisruptionTarget")
     })
 }

@@ -102,6 +102,14 @@ pub(super) fn deadline_exceeded(view: &PodView<'_>) -> Event {
     event(view, "DeadlineExceeded", DEADLINE_MESSAGE.to_owned())
 }
 
+/// N-10.
+pub(super) fn evicted(view: &PodView<'_>, message: &str) -> Event {
+    Event {
+        warning: true,
+        ..event(view, "Evicted", message.to_owned())
+    }
+}
+
 /// P-84.
 pub(super) fn killing(view: &PodView<'_>, container: &str, message: &str) -> Event {
     Event {

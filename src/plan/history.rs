@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Evicted;
 use crate::holder::proto::{Exit, Stamp};
 use crate::pod::PodUid;
 use crate::pod::probe::ProbeKind;
@@ -53,6 +54,9 @@ pub struct PodHistory {
     /// Set while the pod is being ended (P-3); one that was removed never goes back to running (S-160).
     #[serde(default)]
     pub ending: Option<Ending>,
+    /// D-8: it was ended because the node was short of something.
+    #[serde(default)]
+    pub evicted: Option<Evicted>,
     /// The boot in which the node took the pod last (S-171): it goes before those that only wait.
     #[serde(default)]
     pub admitted_in: Option<String>,
@@ -124,6 +128,8 @@ pub enum EndingCause {
     AgentStop,
     /// N-28: the node goes down: its history is kept for the next start of the agent.
     NodeShutdown,
+    /// D-8: the node is short of something; it comes back by itself.
+    Evicted,
 }
 
 /// Why an instance was told to end, or why it had to.

@@ -15,6 +15,7 @@
 //! | `cause` | who is stopped, and why? |
 //! | `probes`, `tally` | what do probes make of a container, and which of them run? |
 //! | `deadline` | has the pod been active for too long? |
+//! | `eviction` | who ends when the node is short of something? |
 //! | `backoff` | how long? |
 //! | `shutdown` | whose turn is it when the node goes down? |
 //! | `stop` | how is a container asked to end, and after which others? |
@@ -37,6 +38,7 @@ mod container;
 mod container_status;
 mod deadline;
 mod events;
+mod eviction;
 mod history;
 mod init;
 mod notes;
@@ -63,13 +65,14 @@ use crate::pod::PodUid;
 
 pub use action::{Action, Event, Note, ProbeOrder};
 pub use admission::Refusal;
+pub use eviction::Evicted;
 pub use history::{
     ActiveTime, Backoff, ContainerHistory, Ending, EndingCause, Finished, History, LiveInstance,
     PastInstance, PodHistory, RestartAll, StopCause,
 };
 pub use observed::{
-    Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, ProbeKey, ProbeVerdict,
-    Rules, Sandbox, SandboxState, StartProblem, VOLUME_PROBLEM,
+    Allocatable, Desired, Finding, Halt, ImagePresence, Now, Observed, Pressure, ProbeKey,
+    ProbeVerdict, Resource, Rules, Sandbox, SandboxState, Shortage, StartProblem, VOLUME_PROBLEM,
 };
 pub use qos::{QosClass, class_cgroup, pod_cgroup, qos_class};
 pub use tally::Tally;
@@ -115,11 +118,13 @@ pub fn plan(
         now,
         refusals: &nobody,
         due: None,
+        victim: None,
     };
     let refusals = admission::refusals(world, history);
     let world = pass::World {
         refusals: &refusals,
         due: shutdown::due_now(world),
+        victim: eviction::victim(world, history),
         ..world
     };
     let mut out = outcome::Outcome::new(history.clone());

@@ -43,6 +43,9 @@ pub(super) fn held(view: &PodView<'_>) -> &'static str {
 
 /// Nothing of the pod is there, and nothing of it starts.
 pub(super) fn down(view: &PodView<'_>) -> &'static str {
+    if view.goal == Goal::End(EndingCause::Evicted) {
+        return "evicted, because the node was short of something; starts again when there has been enough of it for a while";
+    }
     match view.world.observed.halt {
         Halt::NodeShutdown { .. } => {
             "the node shuts down; no pod starts until the agent is started anew"
@@ -57,6 +60,7 @@ pub(super) fn winding_down(view: &PodView<'_>, live: usize) -> String {
         Goal::End(EndingCause::Removed) => "removed from its manifest",
         Goal::End(EndingCause::AgentStop) => "all pods are to end",
         Goal::End(EndingCause::NodeShutdown) => "the node shuts down",
+        Goal::End(EndingCause::Evicted) => "evicted",
         Goal::Rest | Goal::Run | Goal::Hold => "finished",
     };
     match live {

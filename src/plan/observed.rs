@@ -28,6 +28,8 @@ pub struct Observed {
     pub sandbox_problems: BTreeMap<PodUid, StartProblem>,
     /// What the probes have found, each since its verdict last changed. Nothing while there is no verdict yet.
     pub probes: BTreeMap<ProbeKey, Finding>,
+    /// What the node is short of.
+    pub pressure: Pressure,
     /// Every pod is to be stopped, whatever is desired.
     pub halt: Halt,
     /// P-162 (per source, D-7): false until the sources have delivered once; nothing unknown is removed before.
@@ -47,6 +49,53 @@ pub enum Halt {
         /// Since when, CLOCK_BOOTTIME ms.
         since_boot_ms: u64,
     },
+}
+
+/// What the node is short of, as far as pods are ended for it (N-6, D-8).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Of these there is too little, or was a moment ago (N-5).
+    pub lasting: BTreeSet<Resource>,
+    /// Nothing else has helped: one pod is to end.
+    pub shortage: Option<Shortage>,
+}
+
+/// Why a pod is to end, and what each of them uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Of what.
+    pub resource: Resource,
+    /// N-10.
+    pub message: String,
+    /// When pods were weighed, CLOCK_BOOTTIME ms; each weighing ends one.
+    pub weighed_at_boot_ms: u64,
+    /// Bytes, inodes or processes of each pod.
+    pub usage: BTreeMap<PodUid, u64>,
+}
+
+/// What a node can be short of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Resource {
+    /// Memory.
+    Memory,
+    /// Room on a disk.
+    Disk,
+    /// Files on a disk.
+    Inodes,
+    /// Processes.
+    Pids,
+}
+
+impl Resource {
+    /// kubelet's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "ephemeral-storage",
+            Self::Inodes => "inodes",
+            Self::Pids => "pids",
+        }
+    }
 }
 
 /// One probe of one container instance.

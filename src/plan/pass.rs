@@ -6,8 +6,8 @@ use super::run::Verdicts;
 use super::shutdown::{Due, Leaver};
 use super::{
     Action, Desired, Ending, EndingCause, Halt, Note, Now, Observed, PodHistory, Rules, Sandbox,
-    SandboxState, absorb, cause, deadline, events, notes, probes, restart_all, run, sandbox,
-    status,
+    SandboxState, absorb, cause, deadline, events, eviction, notes, probes, restart_all, run,
+    sandbox, status,
 };
 use crate::pod::{PodUid, StaticPod};
 
@@ -22,6 +22,8 @@ pub(super) struct World<'a> {
     pub(super) refusals: &'a Refusals,
     /// Whose turn it is, while the node goes down.
     pub(super) due: Option<Due>,
+    /// Who ends for the sake of the others.
+    pub(super) victim: Option<&'a PodUid>,
 }
 
 /// One pod in the world.
@@ -78,8 +80,10 @@ pub(super) fn plan_pod(world: World<'_>, uid: &PodUid, out: &mut Outcome) {
         uid,
         pod,
         sandbox,
-        goal: goal(world, uid, &memory),
+        goal: Goal::Hold,
     };
+    eviction::update(&view, &mut memory, out);
+    view.goal = goal(world, uid, &memory);
     note_ending(&view, &mut memory);
     note_admission(&view, &mut memory);
     out.events
@@ -158,6 +162,7 @@ fn goal(world: World<'_>, uid: &PodUid, memory: &PodHistory) -> Goal {
         Halt::No | Halt::NodeShutdown { .. } if is_unwanted => Goal::Hold,
         Halt::No | Halt::NodeShutdown { .. } if memory.finished.is_some() => Goal::Rest,
         Halt::NodeShutdown { .. } => Goal::Hold,
+        Halt::No if memory.evicted.is_some() => Goal::End(EndingCause::Evicted),
         Halt::No => Goal::Run,
     }
 }

@@ -133,6 +133,10 @@ fn outcome(view: &PodView<'_>, memory: &PodHistory, members: &[Member]) -> PodOu
             PodOutcome::failed("DeadlineExceeded", events::DEADLINE_MESSAGE)
         }
         None if goes_down => PodOutcome::failed("Terminated", NODE_SHUTDOWN),
+        None if memory.evicted.is_some() => {
+            let evicted = memory.evicted.as_ref();
+            PodOutcome::failed("Evicted", evicted.map_or("", |e| e.message.as_str()))
+        }
         None => PodOutcome::plain(phase::phase(&stands)),
     };
     match outcome.phase {

@@ -52,6 +52,12 @@ pub fn mounted_volumes<'a>(
     })
 }
 
+/// Every image that it names: of its containers, and of its image volumes.
+pub fn images(pod: &Pod) -> impl Iterator<Item = &str> {
+    let of_containers = members(pod).filter_map(|(_, container)| container.image.as_deref());
+    of_containers.chain(volume_images(pod))
+}
+
 /// Whether anything comes before the regular containers.
 pub fn has_init(pod: &Pod) -> bool {
     members(pod).any(|(role, _)| role != Role::Regular)

@@ -81,8 +81,13 @@ impl TestAgent {
         agent
     }
 
-    /// Its configuration file from the next start on.
+    /// Its configuration file from the next start on. How full the disks of this machine are is no matter of the test,
+    /// unless it says so.
     pub fn configure(&self, config: &str) {
+        let mut config = config.to_owned();
+        if !config.contains("evictionHard") {
+            config += "\nevictionHard: {}\n";
+        }
         std::fs::write(self.config(), config).unwrap();
     }
 

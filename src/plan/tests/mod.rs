@@ -4,6 +4,7 @@ mod admission;
 mod changes;
 mod deadline;
 mod details;
+mod eviction;
 mod fixtures;
 mod hooks;
 mod init;

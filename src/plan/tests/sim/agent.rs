@@ -10,7 +10,8 @@ use crate::agent::news::{Fact, SandboxId};
 use crate::agent::sandboxes::{Asked, CreateFailure, Dead, Failure, Holding, MAX_WAITING, Phase};
 use crate::holder::proto::{HolderState, PodRecord, Stamp};
 use crate::plan::{
-    Desired, Finding, Halt, Observed, ProbeKey, ProbeOrder, ProbeVerdict, StartProblem, Tally,
+    Desired, Finding, Halt, Observed, Pressure, ProbeKey, ProbeOrder, ProbeVerdict, StartProblem,
+    Tally,
 };
 use crate::pod::PodUid;
 use crate::pod::probe::ProbeKind;
@@ -120,6 +121,7 @@ impl FakeAgent {
             probes: probes
                 .filter_map(|(key, probe)| Some((key.clone(), probe.finding.clone()?)))
                 .collect(),
+            pressure: Pressure::default(),
             halt: self.halt,
             sources_ready: self.sources_ready,
         }
