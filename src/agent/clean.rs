@@ -12,7 +12,7 @@ use super::trash;
 use crate::config::Paths;
 use crate::holder::cgroup::Cgroups;
 use crate::holder::proto::SandboxSpec;
-use crate::sys::remove;
+use crate::sys::{mounts, remove};
 
 /// First pause between two looks; doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -47,6 +47,8 @@ impl Remains {
         self.kill().await;
         self.remove_cgroups().await;
         self.throw_layers();
+        // V-52: what its containers mounted for the host, and no new one shall find.
+        let _ = mounts::unmount_below(&self.paths.pod(&self.id.uid));
         // What stays (never seen) is taken away before the next sandbox of this pod, or at the next start.
         let _ = remove::tree(self.paths.holder(&self.id.uid).dir());
         let _ = self.news.send(News::Cleaned(self.id.clone())).await;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use super::store::{self, WriteError};
 use crate::config::Paths;
-use crate::sys::remove;
+use crate::sys::{mounts, remove};
 
 /// Every trash directory: one beside the pods' durable directories, one beside their logs (another file system, often).
 pub fn dirs(paths: &Paths) -> [PathBuf; 2] {
@@ -23,6 +23,8 @@ pub fn throw(trash: &Path, tree: &Path) -> Result<(), WriteError> {
     if tree.symlink_metadata().is_err() {
         return Ok(());
     }
+    // V-8: what a container mounted for the host (V-52) does not go with its pod.
+    mounts::unmount_below(tree).map_err(failed)?;
     store::make_private_dir(trash)?;
     let name = tree.file_name().unwrap_or_default();
     // A name that is taken by an earlier tree of the same pod gets a number.
@@ -67,8 +69,9 @@ pub fn run(dirs: &[OsString]) -> ExitCode {
 fn empty(dir: &Path) -> std::io::Result<()> {
     let mut outcome = Ok(());
     for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        outcome = outcome.and(remove::tree(&entry.path()));
+        let path = entry?.path();
+        let removed = mounts::unmount_below(&path).and_then(|()| remove::tree(&path));
+        outcome = outcome.and(removed);
     }
     outcome
 }
@@ -76,6 +79,35 @@ fn empty(dir: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// V-8, V-52: a container mounted data of the host in a volume of its pod.
+    #[test]
+    fn v_8_what_is_mounted_in_a_pods_directory_does_not_go_with_it() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: mounts need root");
+            return;
+        }
+        // In a mount namespace of its own, which ends with its thread.
+        let thread = std::thread::Builder::new().spawn(|| {
+            #[expect(
+                deprecated,
+                reason = "this thread shares nothing with others afterwards"
+            )]
+            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let [data, pod, trash] = ["data", "pod", "trash"].map(|name| dir.path().join(name));
+            let inside = pod.join("volumes/v/mount");
+            std::fs::create_dir_all(data.join("kept")).unwrap();
+            std::fs::create_dir_all(&inside).unwrap();
+            rustix::mount::mount_bind(&data, &inside).unwrap();
+            rustix::mount::mount_bind(&data, inside.join("kept")).unwrap();
+            throw(&trash, &pod).unwrap();
+            empty(&trash).unwrap();
+            assert_eq!(std::fs::read_dir(&trash).unwrap().count(), 0);
+            assert!(data.join("kept").exists());
+        });
+        thread.unwrap().join().unwrap();
+    }
 
     #[test]
     fn trees_of_the_same_name_lie_side_by_side_until_emptied() {

@@ -1,11 +1,12 @@
 //! Making places in an image's tree: the working directory and mount points. Every step is looked up below the root
 //! without following links; links are followed here, as the container would. So nothing outside is ever touched, and a
-//! link that leads nowhere (`/etc/resolv.conf -> ../tmp/resolv.conf`) leads somewhere afterwards.
+//! link that leads nowhere (`/etc/resolv.conf -> ../tmp/resolv.conf`) leads somewhere afterwards. Where a volume will be
+//! mounted, the way leads on in that volume: a mount point below is made there.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -28,8 +29,28 @@ pub(super) struct Tree<'a> {
     pub(super) root: BorrowedFd<'a>,
     /// Of what is made.
     pub(super) owner: (Uid, Gid),
-    /// Paths where something will be mounted: what is made below would never be seen.
-    pub(super) covered: Vec<PathBuf>,
+    /// What will be mounted, in this order.
+    pub(super) covered: Vec<Covered>,
+}
+
+/// What will be mounted somewhere in the tree: nothing can be seen below but what is in there.
+pub(super) struct Covered {
+    /// Below the root, relative.
+    path: PathBuf,
+    /// The directory that will be seen; none where there is nothing yet.
+    inside: Option<OwnedFd>,
+    access: Access,
+}
+
+/// What may be made in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It is the container's own root.
+    Root,
+    /// It is a volume: others may use it right now.
+    Volume,
+    /// It is a volume that this container only reads.
+    ReadOnly,
 }
 
 impl Tree<'_> {
@@ -41,10 +62,10 @@ impl Tree<'_> {
     /// The same for a bind mount's target. A link of the image there that cannot be made to lead to a place (a loop, or
     /// something below another mount) gives way.
     fn make_mount_point(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
-        match self.make(path, kind) {
-            Err(Errno::LOOP | Errno::XDEV) => {}
+        let failed = match self.make(path, kind) {
+            Err(error @ (Errno::LOOP | Errno::XDEV)) => error,
             other => return other,
-        }
+        };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(());
         };
@@ -54,7 +75,16 @@ impl Tree<'_> {
             other => other?,
         };
         let place = parent.join(name);
-        rustix::fs::unlinkat(self.open(&parent)?, name, AtFlags::empty())?;
+        let (root, below, access) = self.seen(&place)?;
+        if access != Access::Root {
+            // Links of a volume are not ours.
+            return if failed == Errno::XDEV {
+                Ok(())
+            } else {
+                Err(failed)
+            };
+        }
+        rustix::fs::unlinkat(root, below, AtFlags::empty())?;
         self.create(&place, kind)
     }
 
@@ -69,9 +99,6 @@ impl Tree<'_> {
                 continue;
             }
             here.push(step);
-            if self.covered.iter().any(|covered| here.starts_with(covered)) {
-                return Err(Errno::XDEV);
-            }
             match self.open(&here) {
                 Err(Errno::NOENT) if steps.is_empty() => self.create(&here, kind)?,
                 Err(Errno::NOENT) => self.create(&here, Kind::Directory)?,
@@ -97,21 +124,37 @@ impl Tree<'_> {
         Ok(here)
     }
 
+    /// What the container will see at `path`: a directory, and the way from there. XDEV: something that has no content yet.
+    fn seen<'a>(&'a self, path: &'a Path) -> Result<(BorrowedFd<'a>, &'a Path, Access), Errno> {
+        let mut newest = self.covered.iter().rev();
+        let Some(over) = newest.find(|covered| path.starts_with(&covered.path)) else {
+            return Ok((self.root, path, Access::Root));
+        };
+        let inside = over.inside.as_ref().ok_or(Errno::XDEV)?;
+        let below = path.strip_prefix(&over.path).unwrap_or(path);
+        Ok((inside.as_fd(), below, over.access))
+    }
+
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        let path = if path.as_os_str().is_empty() {
+        let (root, below, _) = self.seen(path)?;
+        let below = if below.as_os_str().is_empty() {
             Path::new(".")
         } else {
-            path
+            below
         };
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(self.root, path, flags, Mode::empty(), resolve)
+        rustix::fs::openat2(root, below, flags, Mode::empty(), resolve)
     }
 
     fn create(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(());
         };
+        let (_, _, access) = self.seen(path)?;
+        if access == Access::ReadOnly {
+            return Err(Errno::ROFS);
+        }
         let parent = self.open(parent)?;
         match kind {
             Kind::Directory => rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?,
@@ -119,6 +162,10 @@ impl Tree<'_> {
                 let mode = Mode::from_raw_mode(0o644);
                 rustix::fs::mknodat(&parent, name, FileType::RegularFile, mode, 0)?;
             }
+        }
+        if access == Access::Volume {
+            // Ours already; and who else uses it may have put something else there.
+            return Ok(());
         }
         let (uid, gid) = self.owner;
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -139,20 +186,41 @@ pub(super) fn make_mount_points(
     };
     for mount in mounts {
         let path = mount.destination();
+        let mut inside = None;
         if mount.typ().as_deref() == Some("bind") {
-            let is_directory = mount.source().as_deref().is_some_and(Path::is_dir);
-            let kind = if is_directory {
-                Kind::Directory
-            } else {
-                Kind::File
+            inside = mount
+                .source()
+                .as_deref()
+                .and_then(|path| open_dir(path).ok());
+            let kind = match &inside {
+                Some(_) => Kind::Directory,
+                None => Kind::File,
             };
             tree.make_mount_point(path, kind)
                 .map_err(|error| (path.clone(), error.into()))?;
         }
-        tree.covered
-            .push(path.strip_prefix("/").unwrap_or(path).to_owned());
+        tree.covered.push(Covered {
+            path: path.strip_prefix("/").unwrap_or(path).to_owned(),
+            inside,
+            access: access(mount),
+        });
     }
     Ok(())
+}
+
+fn access(mount: &Mount) -> Access {
+    let options = mount.options().as_deref().unwrap_or_default();
+    let is_read_only = |option: &String| matches!(option.as_str(), "ro" | "rro");
+    if options.iter().any(is_read_only) {
+        Access::ReadOnly
+    } else {
+        Access::Volume
+    }
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
 }
 
 fn is_link(place: &OwnedFd) -> Result<bool, Errno> {

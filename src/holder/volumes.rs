@@ -17,7 +17,7 @@ use super::runtime::{Place, WorkerError};
 use super::server::Holder;
 use crate::config::HolderPaths;
 use crate::sys;
-use crate::volume::spec::{HostPathKind, Payload, Propagation, VolumeOrder};
+use crate::volume::spec::{HostPathKind, Payload};
 use crate::volume::{self, Device, Made, Site};
 
 /// Longest description of files that is read, in bytes.
@@ -84,12 +84,7 @@ pub(super) fn let_go(place: &Place<'_>, id: &str) {
 }
 
 /// What its volumes change in a container's specification.
-pub(super) fn adapt(linux: &mut Linux, order: &VolumeOrder, made: &Made) {
-    let is_both = |propagation| propagation == Propagation::Both;
-    if order.mounts.iter().any(|mount| is_both(mount.propagation)) {
-        // V-52: or else what the container mounts would stay its own.
-        linux.set_rootfs_propagation(Some("shared".to_owned()));
-    }
+pub(super) fn adapt(linux: &mut Linux, made: &Made) {
     if made.devices.is_empty() {
         return;
     }
@@ -167,8 +162,9 @@ impl Holder {
     pub(super) fn finish_write(&mut self, (number, id): (u64, u64), outcome: Outcome) {
         let reply = match outcome {
             Outcome::Done => Reply::Done,
-            Outcome::Failed(kind, message) | Outcome::NotExecuted(kind, message) => {
-                failed(kind, message)
+            // Whatever became of the worker.
+            Outcome::Failed(_, message) | Outcome::NotExecuted(_, message) => {
+                failed(FailureKind::Volume, message)
             }
             Outcome::Started(_) => failed(FailureKind::Volume, "it made a process".to_owned()),
         };

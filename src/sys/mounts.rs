@@ -27,7 +27,11 @@ pub struct Mount {
 /// The caller's mount namespace.
 pub fn namespace() -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open("/proc/self/ns/mnt", flags, Mode::empty())?)
+    Ok(rustix::fs::open(
+        "/proc/thread-self/ns/mnt",
+        flags,
+        Mode::empty(),
+    )?)
 }
 
 /// Runs `work` in another mount namespace, and comes back. Only in a process of one thread. The working directory is `/`
@@ -67,7 +71,15 @@ pub fn is_point(path: &Path) -> io::Result<bool> {
 /// Unmounts whatever is mounted at `dir` and below, in this namespace only: what these mounts share with others stays
 /// there. What cannot be unmounted is left.
 pub fn unmount_below(dir: &Path) -> io::Result<()> {
-    let below = |mount: &Mount| mount.point.starts_with(dir);
+    let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // The kernel's list has no links in it.
+    let dir = match std::fs::canonicalize(parent) {
+        Ok(parent) => parent.join(name),
+        Err(error) => return super::remove::missing_is_fine(Err(error)),
+    };
+    let below = |mount: &Mount| mount.point.starts_with(&dir);
     // The newest lie on top.
     for mount in list()?.iter().rev().filter(|mount| below(mount)) {
         detach(&mount.point);
@@ -84,7 +96,7 @@ pub fn detach(point: &Path) {
 }
 
 fn list() -> io::Result<Vec<Mount>> {
-    let text = std::fs::read("/proc/self/mountinfo")?;
+    let text = std::fs::read("/proc/thread-self/mountinfo")?;
     Ok(text.split(|&b| b == b'\n').filter_map(parse).collect())
 }
 

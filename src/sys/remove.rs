@@ -1,4 +1,5 @@
-//! Removing; what is missing already is fine. Links are removed, never followed. Trees may be of any depth: an image or a
+//! Removing; what is missing already is fine. Links are removed, never followed, and nothing that is mounted in a tree is
+//! entered (V-8): that is an error. Trees may be of any depth: an image or a
 //! container may nest directories deeper than there are descriptors or stack. No unsafe code; here because every room
 //! needs it.
 
@@ -6,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 /// Directories open at once; what lies deeper is moved to the top first.
@@ -32,19 +33,42 @@ pub fn tree(path: &Path) -> io::Result<()> {
         Err(Errno::ISDIR) => {}
         Err(error) => return Err(error.into()),
     }
-    missing_is_fine(content(path).and_then(|()| std::fs::remove_dir(path)))
+    let outcome = open_top(path).map_err(mounted).and_then(|top| empty(&top));
+    missing_is_fine(outcome.and_then(|()| std::fs::remove_dir(path)))
 }
 
 /// Removes everything in a directory, which stays.
 pub fn content(path: &Path) -> io::Result<()> {
-    let top = open_dir(CWD, path.as_os_str().as_encoded_bytes())?;
+    empty(&open_dir(CWD, path.as_os_str().as_encoded_bytes())?)
+}
+
+/// A directory that is no mount point itself.
+fn open_top(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let (Some(parent), Some(name)) = (parent, path.file_name()) else {
+        return open_dir(CWD, path.as_os_str().as_encoded_bytes());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::open(parent, flags, Mode::empty())?;
+    open_below(parent.as_fd(), name.as_encoded_bytes())
+}
+
+fn empty(top: &OwnedFd) -> io::Result<()> {
     let mut remover = Remover {
         top: top.as_fd(),
         moved: 0,
     };
     // Each round may leave what was moved up from below.
-    while remover.clear(top.as_fd(), 0)? {}
+    while remover.clear(top.as_fd(), 0).map_err(mounted)? {}
     Ok(())
+}
+
+/// In words that say more than "cross-device link".
+fn mounted(error: Errno) -> io::Error {
+    match error {
+        Errno::XDEV => Errno::BUSY.into(),
+        other => other.into(),
+    }
 }
 
 struct Remover<'a> {
@@ -69,7 +93,7 @@ impl Remover<'_> {
                     moved = true;
                 }
                 Err(Errno::ISDIR) => {
-                    let child = open_dir(dir, name.to_bytes())?;
+                    let child = open_below(dir, name.to_bytes())?;
                     moved |= self.clear(child.as_fd(), depth + 1)?;
                     rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?;
                 }
@@ -96,6 +120,12 @@ fn open_dir(at: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
+/// The same; XDEV where something is mounted.
+fn open_below(at: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(at, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +145,40 @@ mod tests {
         assert!(kept.join("inside").exists());
         file(&link).unwrap();
         assert!(file(&kept).is_err());
+    }
+
+    /// V-8.
+    #[test]
+    fn v_8_what_is_mounted_in_a_tree_survives() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: mounts need root");
+            return;
+        }
+        // In a mount namespace of its own, which ends with its thread.
+        let thread = std::thread::Builder::new().spawn(|| {
+            #[expect(
+                deprecated,
+                reason = "this thread shares nothing with others afterwards"
+            )]
+            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+            let private = rustix::mount::MountPropagationFlags::PRIVATE
+                | rustix::mount::MountPropagationFlags::REC;
+            rustix::mount::mount_change("/", private).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let [data, gone] = ["data", "gone/volume/v"].map(|name| dir.path().join(name));
+            std::fs::create_dir_all(data.join("sub")).unwrap();
+            std::fs::create_dir_all(&gone).unwrap();
+            rustix::mount::mount_bind(&data, &gone).unwrap();
+            for path in [&gone, &dir.path().join("gone")] {
+                let error = tree(path).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+                assert!(data.join("sub").exists());
+            }
+            super::super::mounts::unmount_below(&dir.path().join("gone")).unwrap();
+            tree(&dir.path().join("gone")).unwrap();
+            assert!(data.join("sub").exists());
+        });
+        thread.unwrap().join().unwrap();
     }
 
     #[test]

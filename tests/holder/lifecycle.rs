@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use vetch::holder::proto::{FailureKind, HolderState, Reply, Request};
+use vetch::holder::proto::{CreateContainer, FailureKind, HolderState, Reply, Request};
+use vetch::volume::spec::{HostPathKind, Source};
 
+use crate::support::mounts::{Mounts, file_set};
 use crate::support::sandbox::Sandbox;
 use crate::support::wait::{can_run, is_full, wait_for};
 use crate::support::wire::Wire;
@@ -148,42 +150,63 @@ fn one_instance_of_a_container_at_a_time() {
     assert!(matches!(reply, Reply::Started { .. }), "{reply:?}");
 }
 
+/// Some fail at their volumes, some before libcontainer, some within it, some at execve.
+const BREAKS: [fn(&mut CreateContainer); 5] = [
+    |request| {
+        for volume in &mut request.volumes.volumes {
+            if let Source::HostPath { kind, .. } = &mut volume.source {
+                *kind = HostPathKind::Socket;
+            }
+        }
+    },
+    |request| request.volumes.mounts[3].sub_path = Some("missing/../..".into()),
+    |request| request.rootfs.lower = vec!["/nonexistent".into()],
+    |request| {
+        let config = request.rootfs.writable.join("../../holder/containers");
+        let config = config.join(&request.id).join("config.json");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let text = text.replace("\"cwd\":\"/\"", "\"cwd\":\"/nonexistent\"");
+        std::fs::File::create(&config)
+            .and_then(|mut f| std::io::Write::write_all(&mut f, text.as_bytes()))
+            .unwrap();
+    },
+    |request| request.rootfs.lower = vec!["/proc/self/fdinfo/../..".into()],
+];
+
 #[test]
 fn a_hundred_failing_creates_leave_nothing() {
     if !can_run() {
         return;
     }
     let mut sandbox = Sandbox::start(&shell("true"));
+    sandbox.mounts = Mounts::default()
+        .volume("memory", Source::Memory { size_bytes: None })
+        .host_path("host", sandbox.dir.path().join("made"), HostPathKind::Unset)
+        .files("files", 1, file_set(&[("a", "x", 0o644)]))
+        .on("memory", "/memory")
+        .sub_path("memory", "new/newer", "/memory/below")
+        .on("host", "/host")
+        .on("files", "/files");
+    // Volumes are made once, and stay.
+    let id = sandbox.run("c");
+    sandbox.exit(&id);
+    assert_eq!(sandbox.remove(&id, true), Reply::Done);
     let fds = || std::fs::read_dir(sandbox.proc("fd")).unwrap().count();
     let (fds_before, mounts_before) = (fds(), sandbox.proc_text("mountinfo"));
     let (status, cwd) = (sandbox.proc_text("oom_score_adj"), sandbox.proc("cwd"));
     let children = format!("task/{}/children", sandbox.pid());
-    // Some fail before libcontainer, some within it, some at execve.
-    let breaks: [fn(&mut vetch::holder::proto::CreateContainer); 3] = [
-        |request| request.rootfs.lower = vec!["/nonexistent".into()],
-        |request| {
-            let config = request.rootfs.writable.join("../../holder/containers");
-            let config = config.join(&request.id).join("config.json");
-            let text = std::fs::read_to_string(&config).unwrap();
-            let text = text.replace("\"cwd\":\"/\"", "\"cwd\":\"/nonexistent\"");
-            std::fs::File::create(&config)
-                .and_then(|mut f| std::io::Write::write_all(&mut f, text.as_bytes()))
-                .unwrap();
-        },
-        |request| request.rootfs.lower = vec!["/proc/self/fdinfo/../..".into()],
-    ];
     for round in 0..100 {
-        sandbox.adjust = breaks[round % breaks.len()];
+        sandbox.adjust = BREAKS[round % BREAKS.len()];
         let (id, reply) = sandbox.create("c");
         let Reply::Failed { kind, message } = reply else {
             panic!("{reply:?}");
         };
         match kind {
-            FailureKind::Create => assert!(sandbox.record(&id).is_none(), "{message}"),
-            FailureKind::Start => assert_eq!(sandbox.remove(&id, true), Reply::Done),
-            FailureKind::NotFound | FailureKind::Volume | FailureKind::Refused => {
-                panic!("{message}")
+            FailureKind::Create | FailureKind::Volume => {
+                assert!(sandbox.record(&id).is_none(), "{message}")
             }
+            FailureKind::Start => assert_eq!(sandbox.remove(&id, true), Reply::Done),
+            FailureKind::NotFound | FailureKind::Refused => panic!("{message}"),
         }
         assert!(!message.is_empty());
     }

@@ -14,10 +14,12 @@ mod lifecycle;
 mod manners;
 mod pod;
 mod probes;
+mod propagation;
 mod stops;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;
+mod volume_attacks;
 mod volumes;
 
 /// YAML of a pod's only container, which runs a shell script.

@@ -228,6 +228,31 @@ fn v_57_images_are_mounted_read_only() {
     }
 }
 
+/// D-16: a device is granted with its mount, and only then.
+#[test]
+fn d_16_a_mounted_device_may_be_used() {
+    const DEVICE: &str = "/dev/fuse";
+    if !can_run() {
+        return;
+    }
+    if std::fs::File::open(DEVICE).is_err() {
+        println!("SKIPPED: {DEVICE} cannot be opened here");
+        return;
+    }
+    for (kind, is_granted) in [
+        (HostPathKind::CharDevice, true),
+        (HostPathKind::File, false),
+    ] {
+        let mut sandbox = Sandbox::start(&shell(LIVES));
+        sandbox.mounts = Mounts::default()
+            .host_path("v", DEVICE, kind)
+            .on("v", "/dev/mine");
+        let id = sandbox.run("c");
+        let (code, _, output) = sandbox.exec(&id, &["/bin/sh", "-c", "exec 3<>/dev/mine"]);
+        assert_eq!(code == 0, is_granted, "{kind:?} {output}");
+    }
+}
+
 /// V-53.
 #[test]
 fn v_53_sub_paths_are_found_made_and_kept_inside() {

@@ -90,6 +90,11 @@ impl Mounts {
         let mut mounts: Vec<Mount> = spec.mounts().clone().unwrap_or_default();
         mounts.extend(ours);
         spec.set_mounts(Some(mounts));
+        let is_both = |mount: &VolumeMount| mount.propagation == Propagation::Both;
+        if self.order.mounts.iter().any(is_both) {
+            let linux = spec.linux_mut().as_mut().unwrap();
+            linux.set_rootfs_propagation(Some("shared".to_owned()));
+        }
     }
 
     /// The memory file that goes with a request.

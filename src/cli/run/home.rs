@@ -14,7 +14,7 @@ use crate::holder::cgroup::Cgroups;
 use crate::image::{self, ImportOptions, Store, builtin};
 use crate::plan::ImagePresence;
 use crate::pod::StaticPod;
-use crate::sys::remove;
+use crate::sys::{mounts, remove};
 
 /// From statfs(2): a root file system cannot be put together upon this one.
 const OVERLAYFS: rustix::fs::FsWord = 0x794c_7630;
@@ -138,6 +138,9 @@ impl Home {
         let ended = ending::end_all(&self.paths(), grace);
         let cgroups = Cgroups::discover()?;
         let removed = cgroups.remove(&self.cgroup_root);
+        // Nobody lives who could still use what a container mounted for the host.
+        let unmounted = mounts::unmount_below(&self.dir);
+        unmounted.map_err(|source| fail("unmount below", &self.dir, source))?;
         remove::tree(&self.dir).map_err(|source| fail("remove", &self.dir, source))?;
         ended?;
         Ok(removed?)

@@ -73,3 +73,47 @@ fn what_is_there_stays_and_a_file_in_the_way_is_named() {
     assert_eq!(path, Path::new("/etc/hosts/below"));
     assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
 }
+
+/// A volume below a volume: its mount point is made in the outer one, as the container sees it.
+#[test]
+fn mount_points_below_volumes_are_made_in_them() {
+    let root = tempfile::tempdir().unwrap();
+    let [outer, inner, reads] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::create_dir_all(root.path().join("data/sub")).unwrap();
+    symlink("/etc", outer.path().join("out")).unwrap();
+    symlink("loop", outer.path().join("loop")).unwrap();
+    let bind = |target: &str, source: &Path, option: &str| {
+        let mut mount = mount("bind", target, source);
+        mount.set_options(Some(vec!["rbind".into(), option.into()]));
+        mount
+    };
+    let make = |target: &str| {
+        let mounts = [
+            bind("/data", outer.path(), "rw"),
+            bind("/reads", reads.path(), "ro"),
+            bind(target, inner.path(), "rw"),
+            bind(target, file.path(), "rw"),
+            bind(&format!("{target}/deep/file"), file.path(), "rw"),
+        ];
+        make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts[..3]).and_then(
+            |()| make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts[..4]),
+        )
+    };
+    make("/data/sub").unwrap();
+    assert!(outer.path().join("sub").is_dir());
+    make("/data/new/newer").unwrap();
+    assert!(outer.path().join("new/newer").is_dir());
+    assert!(!root.path().join("data/new").exists());
+    // In the container's own /etc.
+    make("/data/out/x").unwrap();
+    assert!(root.path().join("etc/x").is_dir());
+    assert!(!Path::new("/etc/x").exists());
+    let (_, error) = make("/data/loop").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+    assert!(outer.path().join("loop").symlink_metadata().is_ok());
+    let (_, error) = make("/reads/new").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    assert_eq!(fs::read_dir(reads.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(inner.path()).unwrap().count(), 0);
+}

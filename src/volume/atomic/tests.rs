@@ -187,6 +187,36 @@ fn v_33_no_path_leads_out() {
 }
 
 #[test]
+fn a_full_disk_keeps_what_is_there() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: mounts need root");
+        return;
+    }
+    // In a mount namespace of its own, which ends with its thread.
+    let thread = std::thread::Builder::new().spawn(|| {
+        #[expect(
+            deprecated,
+            reason = "this thread shares nothing with others afterwards"
+        )]
+        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+        let mut volume = Volume::new();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("small", volume.dir.path(), "tmpfs", flags, c"size=64k").unwrap();
+        volume.root = File::open(volume.dir.path()).unwrap();
+        volume.write(1, &[("a", "old", 0o644)]);
+        let large = "x".repeat(100_000);
+        let error = write(volume.root.as_fd(), 2, &set(&[("a", &large, 0o644)])).unwrap_err();
+        let text = crate::error::chain(&error);
+        assert!(text.starts_with("write its files: No space left"), "{text}");
+        volume.has(&["..1", "..data", "a"]);
+        assert!(volume.write(3, &[("a", "new", 0o644)]));
+        assert_eq!(volume.read("a").as_deref(), Some("new"));
+        rustix::mount::unmount(volume.dir.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    });
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
 fn a_failure_keeps_what_is_there() {
     let volume = Volume::new();
     volume.write(1, &[("a", "old", 0o644)]);
