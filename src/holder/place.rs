@@ -16,6 +16,19 @@ use rustix::io::Errno;
 
 /// As many as the kernel follows.
 const MAX_LINKS: u32 = 40;
+/// What may be mounted over below /proc, as with runc; anything else there is how a container is confined, or watched.
+const PROC_FILES: [&str; 10] = [
+    "cpuinfo",
+    "diskstats",
+    "loadavg",
+    "meminfo",
+    "slabinfo",
+    "stat",
+    "swaps",
+    "sys/crypto/fips_enabled",
+    "sys/kernel/ns_last_pid",
+    "uptime",
+];
 
 /// What a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +53,7 @@ pub(super) struct Covered {
     /// The directory that will be seen; none where there is nothing yet.
     inside: Option<OwnedFd>,
     access: Access,
+    is_proc: bool,
 }
 
 /// What may be made in a place.
@@ -99,6 +113,7 @@ impl Tree<'_> {
                 continue;
             }
             here.push(step);
+            self.check_proc(&here, &steps)?;
             match self.open(&here) {
                 Err(Errno::NOENT) if steps.is_empty() => self.create(&here, kind)?,
                 Err(Errno::NOENT) => self.create(&here, Kind::Directory)?,
@@ -124,10 +139,30 @@ impl Tree<'_> {
         Ok(here)
     }
 
+    fn over(&self, path: &Path) -> Option<&Covered> {
+        let mut newest = self.covered.iter().rev();
+        newest.find(|covered| path.starts_with(&covered.path))
+    }
+
+    /// ACCES where the way leads into /proc and nothing may be mounted.
+    fn check_proc(&self, here: &Path, steps: &VecDeque<OsString>) -> Result<(), Errno> {
+        let Some(over) = self.over(here).filter(|over| over.is_proc) else {
+            return Ok(());
+        };
+        let mut below = here.strip_prefix(&over.path).unwrap_or(here).to_owned();
+        below.extend(steps);
+        let is_allowed =
+            below.as_os_str().is_empty() || PROC_FILES.iter().any(|f| below == Path::new(f));
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(Errno::ACCESS)
+        }
+    }
+
     /// What the container will see at `path`: a directory, and the way from there. XDEV: something that has no content yet.
     fn seen<'a>(&'a self, path: &'a Path) -> Result<(BorrowedFd<'a>, &'a Path, Access), Errno> {
-        let mut newest = self.covered.iter().rev();
-        let Some(over) = newest.find(|covered| path.starts_with(&covered.path)) else {
+        let Some(over) = self.over(path) else {
             return Ok((self.root, path, Access::Root));
         };
         let inside = over.inside.as_ref().ok_or(Errno::XDEV)?;
@@ -203,6 +238,7 @@ pub(super) fn make_mount_points(
             path: path.strip_prefix("/").unwrap_or(path).to_owned(),
             inside,
             access: access(mount),
+            is_proc: mount.typ().as_deref() == Some("proc"),
         });
     }
     Ok(())

@@ -50,7 +50,8 @@ fn start() -> Sandbox {
 /// (what the host mounts is seen in the container, what the container mounts is seen on the host)
 fn seen(propagation: Propagation) -> (bool, bool) {
     let mut sandbox = start();
-    let shared = sandbox.dir.path().join("shared");
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
     let _host = HostMount::new(shared.clone(), MountPropagationFlags::SHARED);
     for name in ["early", "late", "own"] {
         std::fs::create_dir(shared.join(name)).unwrap();
@@ -101,7 +102,8 @@ fn v_52_an_empty_dir_can_be_shared_with_the_host() {
         return;
     }
     let mut sandbox = start();
-    let shared = sandbox.dir.path().join("root");
+    let host_dir = tempfile::tempdir().unwrap();
+    let shared = host_dir.path().join("root");
     let _host = HostMount::new(shared.clone(), MountPropagationFlags::SHARED);
     let dir = shared.join("pods/volumes/v");
     sandbox.mounts = Mounts::default()
@@ -146,7 +148,8 @@ fn v_52_what_is_not_shared_is_told() {
         return;
     }
     let mut sandbox = start();
-    let place = sandbox.dir.path().join("private");
+    let host_dir = tempfile::tempdir().unwrap();
+    let place = host_dir.path().join("private");
     let _host = HostMount::new(place.clone(), MountPropagationFlags::PRIVATE);
     std::fs::create_dir(place.join("x")).unwrap();
     for (propagation, expected) in [

@@ -85,9 +85,9 @@ fn strange_targets_are_refused_or_stay_in_the_container() {
         ("dir", "/etc/passwd", None),
         ("file", "/etc", None),
         ("dir", "/../../../a", Some("touch /a/made")),
-        ("dir", "relative/../b", Some("touch /b/made")),
         ("dir", "/etc/root/c", Some("touch /c/made")),
-        ("file", "/dev/null", Some("echo made > /dev/null")),
+        // libcontainer makes its node there afterwards, and refuses.
+        ("file", "/dev/null", None),
         ("file", "/etc/passwd", Some("echo made > /etc/passwd")),
         (
             "file",
@@ -95,7 +95,6 @@ fn strange_targets_are_refused_or_stay_in_the_container() {
             Some("echo made > /etc/nowhere/file"),
         ),
         ("file", "/new/deep/file", Some("echo made > /new/deep/file")),
-        ("file", "/sys/kernel/uevent_seqnum", None),
     ] {
         let _ = std::fs::remove_file(host.join("made"));
         std::fs::File::create(&file).unwrap();

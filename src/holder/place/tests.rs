@@ -117,3 +117,22 @@ fn mount_points_below_volumes_are_made_in_them() {
     assert_eq!(fs::read_dir(reads.path()).unwrap().count(), 0);
     assert_eq!(fs::read_dir(inner.path()).unwrap().count(), 0);
 }
+
+/// Also by a link of the image: /proc is how a container is confined.
+#[test]
+fn nothing_is_mounted_below_proc_but_what_may_be() {
+    let root = tempfile::tempdir().unwrap();
+    symlink("/proc/self", root.path().join("me")).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let make = |target: &str| {
+        let proc = mount("proc", "/proc", Path::new("proc"));
+        let mounts = [proc, mount("bind", target, file.path())];
+        make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts)
+    };
+    for target in ["/proc/self/attr", "/proc/x", "/me/attr", "/proc/sys/kernel"] {
+        let (_, error) = make(target).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{target}");
+    }
+    make("/proc/cpuinfo").unwrap();
+    assert!(!root.path().join("proc/cpuinfo").exists());
+}
