@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/commands.md",
     "docs/images.md",
     "docs/lifecycle.md",
     "docs/manifests.md",
+    "docs/security.md",
     "docs/troubleshooting.md",
     "docs/volumes.md",
 ];

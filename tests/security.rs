@@ -102,3 +102,95 @@ fn a_missing_seccomp_profile_is_waited_for() {
         (status["containerStatuses"][0]["ready"] == json!(true)).then_some(())
     });
 }
+
+/// What a process has of its confinement, line by line. The C library's own signals are not its business.
+const PROBE: &str = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|SigBlk|SigIgn):' /proc/self/status; \
+                     cat /proc/self/limits /proc/self/oom_score_adj; umask; pwd";
+
+/// C-30…C-44, C-78: commands and hooks are no way round.
+#[test]
+fn commands_and_hooks_have_the_confinement_of_their_container() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    for (number, context) in [
+        "",
+        "runAsUser: 1000, runAsGroup: 2000, allowPrivilegeEscalation: false",
+        "capabilities: {add: [NET_ADMIN], drop: [CHOWN, KILL]}",
+        "privileged: true",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("web{number}");
+        let main = format!("({PROBE}) > /tmp/main; while :; do sleep 1; done");
+        let hook = format!("({PROBE}) > /tmp/hook");
+        let hook =
+            format!("    lifecycle: {{postStart: {{exec: {{command: [sh, -c, {hook:?}]}}}}}}\n");
+        let groups = "  securityContext: {supplementalGroups: [44], fsGroup: 3000}\n";
+        let spec = groups.to_owned() + &container(context, &main) + &hook;
+        agent.put(&format!("{name}.yaml"), &pod(&name, 1, &spec));
+        agent.wait_until_running(&name);
+        let run = |script: &str| agent.answer(&["exec", &name, "--", "sh", "-c", script]).1;
+        wait_for("both files", || {
+            let lines = run("cat /tmp/main /tmp/hook | grep -c ^/");
+            (lines.trim() == "2").then_some(())
+        });
+        let own = run("cat /tmp/main");
+        assert!(own.contains("Groups:") && own.lines().count() > 20, "{own}");
+        assert_eq!(run("cat /tmp/hook"), own, "hook of {context}");
+        assert_eq!(run(PROBE), own, "command with {context}");
+    }
+}
+
+/// C-36.
+#[test]
+fn the_status_says_as_whom_a_container_runs() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let context = "runAsUser: 65534, runAsGroup: 2000";
+    for (policy, groups) in [
+        ("Merge", json!([44, 100, 2000, 3000])),
+        ("Strict", json!([44, 2000, 3000])),
+    ] {
+        let groups_of = format!(
+            "  securityContext: {{supplementalGroups: [44], fsGroup: 3000, supplementalGroupsPolicy: {policy}}}\n"
+        );
+        let name = policy.to_lowercase();
+        let spec = groups_of + &container(context, "id -G; while :; do sleep 1; done");
+        agent.put(&format!("{name}.yaml"), &pod(&name, 1, &spec));
+        let user = agent.wait_for_status(&name, "a user", |status| {
+            let user = &status["containerStatuses"][0]["user"]["linux"];
+            (!user.is_null()).then(|| user.clone())
+        });
+        let expected = json!({"uid": 65534, "gid": 2000, "supplementalGroups": groups});
+        assert_eq!(user, expected);
+    }
+}
+
+/// C-54: without AppArmor in the kernel, a pod that asks for it waits and says so.
+#[test]
+fn a_pod_that_needs_apparmor_waits_for_a_kernel_that_has_it() {
+    if !can_run() {
+        return;
+    }
+    let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled");
+    if enabled.is_ok_and(|text| text.starts_with('Y')) {
+        println!("SKIPPED: a kernel without AppArmor: this one has it");
+        return;
+    }
+    let agent = TestAgent::start();
+    let context = "appArmorProfile: {type: RuntimeDefault}";
+    agent.put(
+        "web.yaml",
+        &pod("web", 1, &container(context, "sleep 1000")),
+    );
+    agent.wait_for_status("web", "the refusal", |status| {
+        let message =
+            "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        (status["reason"] == "AppArmor" && status["message"] == message).then_some(())
+    });
+}

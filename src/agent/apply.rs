@@ -6,6 +6,7 @@ use std::rc::Rc;
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::clean::Remains;
+use super::events::Logged;
 use super::launch::{self, Ground, LaunchError, Order, Prepared};
 use super::link::{Link, Seed};
 use super::news::SandboxId;
@@ -19,7 +20,7 @@ use crate::holder::cgroup::CgroupError;
 use crate::holder::limits::LimitError;
 use crate::holder::proto::{PROTO_VERSION, PidNamespace, PodRecord, Request, SandboxSpec, Stamp};
 use crate::network;
-use crate::plan::{self, Action};
+use crate::plan::{self, Action, Event};
 use crate::pod::{PodUid, StaticPod, sysctl};
 use crate::sys::remove;
 
@@ -185,6 +186,9 @@ impl Agent {
             objects: &self.objects,
         };
         let prepared = launch::prepare(ground, order);
+        if let Ok(prepared) = &prepared {
+            self.note_confinement((uid, &container), &prepared.notes, now);
+        }
         let asked = prepared.and_then(|prepared| self.ask_for_container(uid, prepared, now));
         if let Err(error) = asked {
             // The image may have gone.
@@ -207,7 +211,9 @@ impl Agent {
         let Some(holding) = self.sandboxes.get_mut(uid) else {
             return Ok(());
         };
-        let Prepared { create, payload } = prepared;
+        let Prepared {
+            create, payload, ..
+        } = prepared;
         if !create.volumes.mounts.is_empty() && !holding.knows_volumes() {
             return Err(LaunchError::NoVolumes);
         }
@@ -221,6 +227,31 @@ impl Agent {
         };
         holding.ask(asked, errand, now.boot_ms)?;
         Ok(())
+    }
+
+    /// Tells what a container's confinement lacks, in the log only once.
+    fn note_confinement(
+        &mut self,
+        (uid, container): (&PodUid, &str),
+        notes: &[String],
+        now: Stamp,
+    ) {
+        let Some(pod) = self.desired.get(uid).filter(|_| !notes.is_empty()) else {
+            return;
+        };
+        let event = |message: &String| Event {
+            uid: uid.clone(),
+            namespace: pod.namespace().to_owned(),
+            name: pod.name().to_owned(),
+            container: Some(container.to_owned()),
+            warning: true,
+            reason: "Confinement".to_owned(),
+            message: message.clone(),
+        };
+        let events: Vec<Event> = notes.iter().map(event).collect();
+        for event in events {
+            self.record(event, now, Logged::Once);
+        }
     }
 
     /// Starts cleaning up after a dead holder.

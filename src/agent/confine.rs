@@ -1,6 +1,6 @@
 //! What the administrator of this node has prepared for confining containers, read when one of them asks for it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -8,14 +8,18 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use rustix::fs::{Mode, OFlags};
 
 use crate::config::Paths;
-use crate::oci;
+use crate::holder::proto::{Confinement, Devices, Seccomp};
 use crate::oci::seccomp::{Profile, ProfileError};
+use crate::oci::{self, NodeFacts};
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes of the largest profile that is read; Docker's default has 15 KiB.
 const MAX_PROFILE: u64 = 1 << 20;
+
+/// The first version of the protocol whose holders know all of [`Confinement`].
+const CONFINES_BY_PROFILE: u32 = 3;
 
 /// C-51: why a `localhostProfile` cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,22 @@ pub enum ProfileFileError {
         /// Where and why not.
         source: ProfileError,
     },
+}
+
+/// Whether a holder of this version does all that is asked; an older one would start the container with less.
+pub fn is_understood(confinement: &Confinement, version: u32) -> bool {
+    let is_old = confinement.apparmor.is_none()
+        && confinement.seccomp != Seccomp::Localhost
+        && confinement.devices == Devices::Usual;
+    is_old || version >= CONFINES_BY_PROFILE
+}
+
+/// C-54: the AppArmor profiles that are loaded now, one a line; empty if they cannot be read.
+pub fn apparmor_profiles(node: &NodeFacts) -> String {
+    if !node.apparmor {
+        return String::new();
+    }
+    fs::read_to_string("/sys/kernel/security/apparmor/profiles").unwrap_or_default()
 }
 
 /// C-51: the profile that a container asks for.

@@ -48,6 +48,7 @@ pub fn facts(config: &Config, controllers: Controllers) -> NodeFacts {
             .filter(|(_, cap)| !has(*cap))
             .map(|(name, _)| format!("CAP_{name}"))
             .collect(),
+        apparmor: has_apparmor(),
         kernel: kernel(
             rustix::system::uname()
                 .release()
@@ -81,6 +82,7 @@ pub fn rules(config: &Config, node: &NodeFacts, boot_id: String) -> Rules {
         allocatable: allocatable(config, node),
         shutdown: config.shutdown.clone(),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
+        apparmor: node.apparmor,
     }
 }
 
@@ -148,6 +150,12 @@ fn v1_controllers(mountinfo: &str) -> Vec<String> {
         .filter_map(|(point, _)| point.strip_prefix("/sys/fs/cgroup/"))
         .map(ToOwned::to_owned)
         .collect()
+}
+
+/// C-54.
+fn has_apparmor() -> bool {
+    let enabled = std::fs::read_to_string("/sys/module/apparmor/parameters/enabled");
+    enabled.is_ok_and(|text| text.starts_with('Y'))
 }
 
 /// Major and minor of a release such as `6.1.0-18-amd64`.

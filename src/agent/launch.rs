@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
+use oci_spec::runtime::Spec;
 
 use super::confine;
 use super::host;
@@ -13,7 +14,9 @@ use super::store::{self, WriteError};
 use crate::config::Config;
 use crate::error::chain;
 use crate::holder::logs::link_name;
-use crate::holder::proto::{ContainerRecord, CreateContainer, LogSpec, PodRecord, Rootfs};
+use crate::holder::proto::{
+    ContainerRecord, CreateContainer, LinuxUser, LogSpec, PodRecord, Rootfs,
+};
 use crate::image::{Image, Store, StoreError};
 use crate::network;
 use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces};
@@ -60,6 +63,8 @@ pub struct Prepared {
     pub create: CreateContainer,
     /// The contents of its volumes of files, still without generation.
     pub payload: Payload,
+    /// See [`Launch::notes`].
+    pub notes: Vec<String>,
 }
 
 /// Why a container cannot be made.
@@ -94,6 +99,11 @@ pub enum LaunchError {
     /// The holder's link takes no more.
     #[error(transparent)]
     Congested(#[from] Congested),
+    /// It was started by a version that would not confine the container as it asks.
+    #[error(
+        "the pod was started by an older version, which cannot confine this container: start the pod anew"
+    )]
+    OldHolder,
     /// No randomness: never on a supported kernel.
     #[error("get random bytes for the container id")]
     Random(#[source] std::io::Error),
@@ -103,8 +113,14 @@ impl LaunchError {
     /// P-153: waiting reason.
     pub fn reason(&self) -> &'static str {
         match self {
-            // As with kubelet, whose runtime makes the filter.
-            Self::Config(oci::ConfigError::Seccomp(_)) | Self::Seccomp(_) => "CreateContainerError",
+            // As with kubelet, whose runtime finds these out.
+            Self::Config(
+                oci::ConfigError::Seccomp(_)
+                | oci::ConfigError::NoAppArmor
+                | oci::ConfigError::NoAppArmorProfile(_),
+            )
+            | Self::Seccomp(_)
+            | Self::OldHolder => "CreateContainerError",
             Self::Config(_) | Self::NoContainer(_) => "CreateContainerConfigError",
             Self::NoImage(_)
             | Self::Store(_)
@@ -157,9 +173,13 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         node: &facts_for(ground.node, order.record.version),
         files: &files,
         seccomp: seccomp.as_ref(),
+        apparmor: &confine::apparmor_profiles(ground.node),
         objects: ground.objects,
         places: &volume_places(ground, order, &Instance { container, id: &id })?,
     })?;
+    if !confine::is_understood(&launch.confinement, order.record.version) {
+        return Err(LaunchError::OldHolder);
+    }
     let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
     let create = CreateContainer {
         name: order.container.to_owned(),
@@ -176,10 +196,24 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         image_id: image.id,
         post_start: hook::post_start(container),
         volumes: launch.volumes,
+        user: process_user(&launch.spec),
         id,
     };
-    let payload = launch.payload;
-    Ok(Prepared { create, payload })
+    Ok(Prepared {
+        create,
+        payload: launch.payload,
+        notes: launch.notes,
+    })
+}
+
+/// C-36.
+fn process_user(spec: &Spec) -> Option<LinuxUser> {
+    let user = spec.process().as_ref()?.user();
+    Some(LinuxUser {
+        uid: user.uid(),
+        gid: user.gid(),
+        groups: user.additional_gids().clone().unwrap_or_default(),
+    })
 }
 
 fn volume_places(

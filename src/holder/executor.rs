@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -46,7 +47,7 @@ impl ExactExecutor {
 }
 
 fn read_program(file: &Path) -> io::Result<Vec<Instruction>> {
-    let bytes = std::fs::read(file)?;
+    let bytes = fs::read(file)?;
     let (instructions, rest) = bytes.as_chunks();
     if instructions.is_empty() || !rest.is_empty() {
         return Err(io::ErrorKind::InvalidData.into());
@@ -89,11 +90,30 @@ impl ExactExecutor {
         if self.confinement.no_new_privileges {
             rustix::thread::set_no_new_privs(true)?;
         }
+        if let Some(profile) = &self.confinement.apparmor {
+            enter_at_exec(profile)?;
+        }
         if let Some(filter) = &self.filter {
             sys::seccomp::install(filter)?;
         }
         limit_capabilities(capability_set(&self.confinement.capabilities), uid)
     }
+}
+
+/// C-54: the kernel changes to the profile with the execve. The attribute is only written to where it is the kernel's.
+fn enter_at_exec(profile: &str) -> io::Result<()> {
+    let open = |path: &str| fs::OpenOptions::new().write(true).open(path);
+    let file = open("/proc/self/attr/apparmor/exec").or_else(|_| open("/proc/self/attr/exec"));
+    let written = file.and_then(|mut file| {
+        if rustix::fs::fstatfs(&file)?.f_type != rustix::fs::PROC_SUPER_MAGIC {
+            return Err(io::Error::other("/proc is not the kernel's"));
+        }
+        file.write_all(format!("exec {profile}").as_bytes())
+    });
+    written.map_err(|error| {
+        let why = plain(&error);
+        io::Error::other(format!("apply the apparmor profile {profile}: {why}"))
+    })
 }
 
 /// `wanted` becomes the bounding set, and what uid 0 holds; others hold nothing.

@@ -116,6 +116,7 @@ impl Instance {
         let log = LogWriter::open(&request.log).map_err(|e| e.to_string());
         Self {
             record: ContainerRecord {
+                user: request.user.clone(),
                 id: request.id.clone(),
                 name: request.name.clone(),
                 restart_count: request.restart_count,

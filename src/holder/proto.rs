@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::record::sigterm;
 pub use super::record::{
-    ContainerRecord, Exit, HolderState, HookState, InstanceState, PidNamespace, PodRecord,
-    SandboxSpec, StopPhase,
+    ContainerRecord, Exit, HolderState, HookState, InstanceState, LinuxUser, PidNamespace,
+    PodRecord, SandboxSpec, StopPhase,
 };
 use crate::pod::hook::Hook;
 pub use crate::sys::{clock::Stamp, process::ProcessId};
@@ -112,6 +112,9 @@ pub struct CreateContainer {
     /// What it mounts.
     #[serde(default)]
     pub volumes: VolumeOrder,
+    /// Goes into the record as it is.
+    #[serde(default)]
+    pub user: Option<LinuxUser>,
 }
 
 /// The overlay root of an instance.
@@ -142,6 +145,9 @@ pub struct Confinement {
     /// C-43, C-49.
     #[serde(default)]
     pub devices: Devices,
+    /// C-54: name of the AppArmor profile, if the kernel is to apply one.
+    #[serde(default)]
+    pub apparmor: Option<String>,
 }
 
 /// Which device nodes there are.

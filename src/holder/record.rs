@@ -115,8 +115,22 @@ pub struct ContainerRecord {
     /// P-77: how far its preStop hook is.
     #[serde(default)]
     pub pre_stop: HookState,
+    /// C-36: as whom its process began.
+    #[serde(default)]
+    pub user: Option<LinuxUser>,
     /// Where it stands.
     pub state: InstanceState,
+}
+
+/// The ids of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinuxUser {
+    /// User.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// All groups, the primary one included.
+    pub groups: Vec<u32>,
 }
 
 /// The signal that ends a container unless its image or manifest names another.

@@ -1,7 +1,7 @@
 //! From a pod's container and its image to an OCI runtime specification. Pure.
 //!
 //! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`]
-//! (what it keeps), [`security`], [`seccomp`] and [`devices`] (what it may do), [`resources`] and [`limits`] (how
+//! (what it keeps), [`security`], [`seccomp`], [`apparmor`] and [`devices`] (what it may do), [`resources`] and [`limits`] (how
 //! much of it, and who is killed for want of memory).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
@@ -22,6 +22,7 @@ use crate::pod::objects::{Missing, Objects};
 use crate::volume::spec::{Payload, VolumeOrder};
 use limits::{Controllers, LimitRules};
 
+pub mod apparmor;
 pub mod devices;
 pub mod env;
 pub mod limits;
@@ -60,6 +61,8 @@ pub struct NodeFacts {
     pub can_lower_oom_score: bool,
     /// Capabilities (`CAP_SYS_RESOURCE`) that the agent's own bounding set lacks, so that no container can have them.
     pub withheld_capabilities: Vec<String>,
+    /// C-54: the kernel has AppArmor, and it is on.
+    pub apparmor: bool,
     /// Version of the kernel: `(6, 1)`.
     pub kernel: (u32, u32),
     /// Bytes of memory; 0 if unknown.
@@ -116,6 +119,8 @@ pub struct ContainerInput<'a> {
     pub files: &'a ManagedFiles,
     /// C-51: what its [`localhost_profile`] says.
     pub seccomp: Option<&'a Profile>,
+    /// C-54: text of /sys/kernel/security/apparmor/profiles; empty if it cannot be read.
+    pub apparmor: &'a str,
     /// ConfigMaps and Secrets.
     pub objects: &'a Objects,
     /// Where its volumes are.
@@ -152,6 +157,8 @@ pub struct Launch {
     pub confinement: Confinement,
     /// The filter that goes with [`crate::holder::proto::Seccomp::Localhost`].
     pub filter: Option<Vec<Instruction>>,
+    /// What is not as the manifest's author may think, for people.
+    pub notes: Vec<String>,
     /// What the holder is to make before.
     pub volumes: VolumeOrder,
     /// Contents of volumes of files.
@@ -216,6 +223,12 @@ pub enum ConfigError {
     /// C-51.
     #[error("seccompProfile type {0:?} is none of RuntimeDefault, Localhost and Unconfined")]
     SeccompType(String),
+    /// C-55.
+    #[error("apparmor profile not found: {0} is not loaded into the kernel")]
+    NoAppArmorProfile(String),
+    /// C-54: the pod was admitted when it was on.
+    #[error("cannot enforce AppArmor: AppArmor is not enabled on the host")]
+    NoAppArmor,
     /// C-51: it cannot be made into a filter.
     #[error("{0}")]
     Seccomp(String),
@@ -227,6 +240,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let rights = security::rights(&input)?;
     let process = process::process(&input, &identity, &rights)?;
     let filter = security::filter(&input, &rights)?;
+    let notes = security::notes(&input, &rights);
     let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
     let mut resources = security::device_rules(&rights);
     resources::limit(&mut resources, &input);
@@ -255,6 +269,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
         spec,
         confinement: rights.confinement,
         filter,
+        notes,
         volumes: volumes.order,
         payload: volumes.payload,
     })

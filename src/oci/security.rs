@@ -10,8 +10,8 @@ use oci_spec::runtime::{
     LinuxDeviceCgroupBuilder, LinuxDeviceType, LinuxResources, LinuxResourcesBuilder,
 };
 
-use super::seccomp::{Circumstances, Instruction};
-use super::{ConfigError, ContainerInput, NodeFacts};
+use super::seccomp::{Circumstances, Instruction, Profile};
+use super::{ConfigError, ContainerInput, NodeFacts, apparmor};
 use crate::holder::proto::{Confinement, Devices, Seccomp};
 use crate::pod::capability;
 
@@ -104,6 +104,7 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
             seccomp,
             capabilities: capabilities.into_iter().map(name).collect(),
             no_new_privileges,
+            apparmor: apparmor::profile(input)?,
             devices: if privileged {
                 Devices::AllOfNode
             } else {
@@ -225,6 +226,19 @@ pub fn filter(
     program
         .map(Some)
         .map_err(|error| ConfigError::Seccomp(error.to_string()))
+}
+
+/// See [`super::Launch::notes`].
+pub fn notes(input: &ContainerInput<'_>, rights: &Rights) -> Vec<String> {
+    let used = &rights.confinement;
+    let profile = input.seccomp.filter(|_| used.seccomp == Seccomp::Localhost);
+    let unknown = profile.map(Profile::unknown_names).unwrap_or_default();
+    let calls = (!unknown.is_empty()).then(|| {
+        let names = unknown.join(", ");
+        format!("the seccomp profile names calls that are not known here and do not count: {names}")
+    });
+    let apparmor = apparmor::note(input, used.apparmor.as_deref());
+    calls.into_iter().chain(apparmor).collect()
 }
 
 /// C-40, C-42: inheritable and ambient are empty, so that a process that is not root has none after its execve.

@@ -35,6 +35,7 @@ pub struct Fixture {
     pub node: NodeFacts,
     pub files: ManagedFiles,
     pub seccomp: Option<Profile>,
+    pub apparmor: &'static str,
     pub objects: Objects,
     pub places: VolumePlaces,
     pub passwd: &'static str,
@@ -71,6 +72,7 @@ impl Fixture {
                 ..ManagedFiles::default()
             },
             seccomp: None,
+            apparmor: "",
             objects: Objects::default(),
             places: VolumePlaces::default(),
             passwd: PASSWD,
@@ -89,6 +91,7 @@ impl Fixture {
             node: &self.node,
             files: &self.files,
             seccomp: self.seccomp.as_ref(),
+            apparmor: self.apparmor,
             objects: &self.objects,
             places: &self.places,
         }

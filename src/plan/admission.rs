@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use super::pass::World;
 use super::{Allocatable, EndingCause, Halt, History, deadline, eviction};
+use crate::pod::lifecycle;
 use crate::pod::ports::{HostPort, host_ports};
 use crate::pod::requests::{Requests, effective_requests};
 use crate::pod::{PodUid, StaticPod, sysctl};
@@ -166,6 +167,7 @@ fn refuse(
     let others = || claims.iter().filter(|c| c.full_name != claim.full_name);
     let node_name = &world.rules.node_name;
     wrong_os(pod)
+        .or_else(|| no_apparmor(world, pod))
         .or_else(|| too_large(&claim.requests, &world.rules.allocatable, others()))
         .or_else(|| affinity::mismatch(&pod.pod, &world.rules.labels, node_name))
         .or_else(|| clash(&claim.ports, others()))
@@ -190,6 +192,23 @@ fn wrong_os(pod: &StaticPod) -> Option<Refusal> {
             "PodOSNotSupported",
             "Failed to admit pod as the OS field doesn't match node OS",
         )
+    })
+}
+
+/// C-54, in kubelet's words. The default is nothing to ask for.
+fn no_apparmor(world: World<'_>, pod: &StaticPod) -> Option<Refusal> {
+    let spec = pod.pod.spec.as_ref()?;
+    let of_pod = spec.security_context.as_ref();
+    let of_pod = of_pod.and_then(|context| context.app_armor_profile.as_ref());
+    let members = lifecycle::members(&pod.pod);
+    let contexts = members.filter_map(|(_, c)| c.security_context.as_ref());
+    let mut profiles = contexts
+        .filter_map(|context| context.app_armor_profile.as_ref())
+        .chain(of_pod);
+    let asks = profiles.any(|profile| profile.type_ != "Unconfined");
+    (asks && !world.rules.apparmor).then(|| {
+        let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+        Refusal::new("AppArmor", message)
     })
 }
 

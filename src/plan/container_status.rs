@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, Pod,
+    ContainerStateWaiting, ContainerStatus, ContainerUser, LinuxContainerUser, Pod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -12,7 +12,9 @@ use super::pass::{Goal, PodView};
 use super::phase::Stand;
 use super::run::Verdicts;
 use super::sandbox::{self, Obstacle};
-use super::{ContainerHistory, LiveInstance, PastInstance, PodHistory, StopCause, init, notes};
+use super::{
+    ContainerHistory, LiveInstance, PastInstance, PodHistory, SandboxState, StopCause, init, notes,
+};
 use crate::pod::lifecycle::{self, Role};
 
 /// P-141: bytes of termination messages in one pod's status.
@@ -144,7 +146,27 @@ impl<'a> Subject<'a> {
             last_state: last_state.map(terminated),
             ..ContainerStatus::default()
         };
-        identified(base, self.container, past)
+        let mut status = identified(base, self.container, past);
+        status.user = self.user(status.container_id.as_deref());
+        status
+    }
+
+    /// C-36: of the instance that is shown, while its holder lives.
+    fn user(&self, container_id: Option<&str>) -> Option<ContainerUser> {
+        let SandboxState::Ready { containers, .. } = &self.view.sandbox?.state else {
+            return None;
+        };
+        let mut records = containers.iter();
+        let record = records.find(|r| Some(container_id_of(&r.id).as_str()) == container_id)?;
+        let user = record.user.as_ref()?;
+        let groups = user.groups.iter().map(|gid| i64::from(*gid));
+        Some(ContainerUser {
+            linux: Some(LinuxContainerUser {
+                uid: i64::from(user.uid),
+                gid: i64::from(user.gid),
+                supplemental_groups: Some(groups.collect()),
+            }),
+        })
     }
 
     /// P-133: what waits shows so, what is about to start again stays terminated. P-165: a lost instance is shown as the
@@ -240,7 +262,7 @@ fn identified(
         Some((id, image, image_id, count)) => ContainerStatus {
             image: image.clone(),
             image_id: image_id.clone(),
-            container_id: Some(container_id(id)),
+            container_id: Some(container_id_of(id)),
             restart_count: i32::try_from(count).unwrap_or(i32::MAX),
             ..base
         },
@@ -269,7 +291,7 @@ fn terminated(ended: &PastInstance) -> ContainerState {
     };
     ContainerState {
         terminated: Some(ContainerStateTerminated {
-            container_id: Some(container_id(&ended.id)),
+            container_id: Some(container_id_of(&ended.id)),
             exit_code: exit.code,
             signal: exit.signal,
             reason: Some(reason.to_owned()),
@@ -319,7 +341,7 @@ fn limit_messages(status: &mut ContainerStatus, max: usize) {
     }
 }
 
-fn container_id(id: &str) -> String {
+fn container_id_of(id: &str) -> String {
     format!("vetch://{id}")
 }
 

@@ -212,6 +212,8 @@ pub struct Rules {
     pub shutdown: Vec<ShutdownTurn>,
     /// C-61: which kernel parameters pods may set beside the safe ones; see [`crate::pod::sysctl::is_allowed`].
     pub unsafe_sysctls: Vec<String>,
+    /// C-54: the node has AppArmor.
+    pub apparmor: bool,
 }
 
 /// What the node has for pods.

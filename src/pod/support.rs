@@ -22,10 +22,6 @@ const NOT_YET: &[(&str, When)] = &[
     ("spec.ephemeralContainers", Set),
     ("spec.hostUsers", False),
     ("spec.runtimeClassName", Set),
-    (
-        "spec.securityContext.appArmorProfile.type",
-        NoneOf(APPARMOR),
-    ),
     ("spec.securityContext.seLinuxOptions", Set),
     ("spec.containers[].volumeMounts[].bindMountOptions", Set),
     ("spec.containers[].env[].valueFrom.fileKeyRef", Set),
@@ -73,10 +69,6 @@ const NOT_YET: &[(&str, When)] = &[
         "spec.containers[].startupProbe.grpc.mode",
         NoneOf(PLAINTEXT),
     ),
-    (
-        "spec.containers[].securityContext.appArmorProfile.type",
-        NoneOf(APPARMOR),
-    ),
     ("spec.containers[].securityContext.seLinuxOptions", Set),
 ];
 
@@ -89,7 +81,6 @@ const BECAUSE: &[(&str, &str)] = &[(
 ///
 const HTTP_1: &[&str] = &["", "HTTP1"];
 const PLAINTEXT: &[&str] = &["", "Plaintext"];
-const APPARMOR: &[&str] = &["Unconfined"];
 
 /// Prefixes of annotations that asked for confinement before there were fields for it.
 const OLD_APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";

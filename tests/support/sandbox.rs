@@ -136,6 +136,7 @@ impl Sandbox {
                 ..ManagedFiles::default()
             },
             seccomp: None,
+            apparmor: "",
             objects: &Default::default(),
             places: &Default::default(),
         })
@@ -148,6 +149,7 @@ impl Sandbox {
         std::fs::create_dir_all(writable.join("upper")).unwrap();
         std::fs::create_dir_all(writable.join("work")).unwrap();
         let mut request = CreateContainer {
+            user: None,
             id: id.clone(),
             name: name.into(),
             restart_count: 0,

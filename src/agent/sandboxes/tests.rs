@@ -70,6 +70,7 @@ fn state(ids: &[&str]) -> Box<HolderState> {
         containers: ids
             .iter()
             .map(|id| ContainerRecord {
+                user: None,
                 id: (*id).to_owned(),
                 name: "web".into(),
                 restart_count: 0,

@@ -9,6 +9,7 @@ use super::*;
 
 fn state(messages: &[&str]) -> HolderState {
     let container = |message: &&str| ContainerRecord {
+        user: None,
         id: "a".repeat(64),
         name: "c".into(),
         restart_count: 0,

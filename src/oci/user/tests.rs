@@ -65,6 +65,32 @@ fn names_that_are_in_no_database_are_errors() {
     }
 }
 
+/// C-33: whoever made the image may have meant no good; the first line of a name counts, and no line is believed half.
+#[test]
+fn hostile_databases_give_no_wrong_ids() {
+    const PASSWD: &str = "a:x:-5:1::/:\na:x:0x7:1::/:\na:x:99999999999999999999:1::/:\na:x: 8:1::/:\na:x:9:+1::/:\n\
+        a:x:4294967295:1::/:\na:x\0:10:10::/a:/bin/sh\na:x:11:11::/second:\n:x:0:0::/:\na\0:x:0:0::/:\na:x\n";
+    let user = |name: &str| {
+        let mut fixture = Fixture::new(
+            json!({"containers": [{"name": "main", "command": ["/x"]}]}),
+            json!({"User": name}),
+        );
+        fixture.passwd = PASSWD;
+        fixture.group = "g:x:-1:a\ng:x:12:\ng:x:13:\nmany:x:14:b,,a,\n";
+        resolve(&fixture.input()).map(|identity| (identity.uid, identity.gid, identity.groups))
+    };
+    assert_eq!(user("a"), Ok((10, 10, vec![10, 14])));
+    assert_eq!(user("a:g"), Ok((10, 12, vec![12, 14])));
+    for name in ["b", "x", " "] {
+        let expected = if name == " " {
+            Ok((0, 0, vec![0]))
+        } else {
+            Err(ConfigError::UnknownUser(name.into()))
+        };
+        assert_eq!(user(name), expected);
+    }
+}
+
 /// C-30, C-31.
 #[test]
 fn the_container_goes_before_the_pod_and_the_pod_before_the_image() {

@@ -108,6 +108,39 @@ fn affinity(terms: Value) -> Option<String> {
     refusal(&spec(json!({ "affinity": affinity }))).map(|(reason, _)| reason)
 }
 
+/// C-54.
+#[test]
+fn a_pod_that_asks_for_apparmor_needs_a_node_that_has_it() {
+    let of_container = |kind: &str| {
+        spec(json!({"initContainers": [{"name": "i", "image": "app",
+            "securityContext": {"appArmorProfile": {"type": kind}}}]}))
+    };
+    let of_pod = |kind: &str| spec(json!({"securityContext": {"appArmorProfile": {"type": kind}}}));
+    for kind in ["RuntimeDefault", "Localhost"] {
+        for patch in [of_container(kind), of_pod(kind)] {
+            let (reason, message) = refusal(&patch).unwrap();
+            assert_eq!(reason, "AppArmor");
+            let kubelets = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
+            assert_eq!(message, format!("Pod was rejected: {kubelets}"));
+            let rules = Rules {
+                apparmor: true,
+                ..node()
+            };
+            let pod = named("web", &patch);
+            let plan = plan(
+                &desired(&[&pod]),
+                &nothing(),
+                &History::default(),
+                &rules,
+                at(0),
+            );
+            assert_eq!(started(&plan), [pod.uid.as_str()]);
+        }
+    }
+    assert_eq!(refusal(&of_container("Unconfined")), None);
+    assert_eq!(refusal(&of_pod("Unconfined")), None);
+}
+
 /// S-172.
 #[test]
 fn a_node_selector_has_to_fit() {

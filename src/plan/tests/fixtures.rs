@@ -70,6 +70,7 @@ pub(super) fn rules() -> Rules {
         },
         shutdown: Vec::new(),
         unsafe_sysctls: Vec::new(),
+        apparmor: false,
         boot_id: "boot-1".into(),
         backoff: BackoffCurve::default(),
         node_name: "node".into(),
@@ -151,6 +152,7 @@ pub(super) fn process() -> ProcessId {
 
 fn instance(name: &str, restart_count: u32, state: InstanceState) -> ContainerRecord {
     ContainerRecord {
+        user: None,
         id: format!("{name}-{restart_count}"),
         name: name.to_owned(),
         restart_count,

@@ -1,6 +1,8 @@
 //! Security contexts (S-124, S-125, S-129).
 
-use k8s_openapi::api::core::v1::{Capabilities, PodSpec, SeccompProfile, SecurityContext};
+use k8s_openapi::api::core::v1::{
+    AppArmorProfile, Capabilities, PodSpec, SeccompProfile, SecurityContext,
+};
 
 use super::one_of;
 use crate::pod::capability;
@@ -39,6 +41,8 @@ pub(super) fn pod(spec: &PodSpec, scope: Scope<'_>) {
         &at("seccompProfile"),
         scope,
     );
+    let profile = context.app_armor_profile.as_ref();
+    apparmor(profile, &at("appArmorProfile"), scope);
 }
 
 /// A container's.
@@ -50,6 +54,8 @@ pub(super) fn container(context: &SecurityContext, path: &str, scope: Scope<'_>)
         &format!("{path}.seccompProfile"),
         scope,
     );
+    let profile = context.app_armor_profile.as_ref();
+    apparmor(profile, &format!("{path}.appArmorProfile"), scope);
     capabilities(context.capabilities.as_ref(), path, scope);
     proc_mount(context.proc_mount.as_deref(), path, scope);
     if context.allow_privilege_escalation != Some(false) {
@@ -115,6 +121,13 @@ fn seccomp(profile: Option<&SeccompProfile>, path: &str, scope: Scope<'_>) {
     if name.split('/').any(|part| part == "..") {
         scope.error(&at, "must not contain ..");
     }
+}
+
+fn apparmor(profile: Option<&AppArmorProfile>, path: &str, scope: Scope<'_>) {
+    let Some(profile) = profile else { return };
+    profile_type(&profile.type_, path, scope);
+    let name = profile.localhost_profile.as_deref();
+    localhost_profile((&profile.type_, name), path, scope);
 }
 
 fn profile_type(typ: &str, path: &str, scope: Scope<'_>) {

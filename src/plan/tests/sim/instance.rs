@@ -99,6 +99,7 @@ impl Instance {
     fn new(create: &CreateContainer, state: InstanceState, step: Step) -> Self {
         Self {
             record: ContainerRecord {
+                user: None,
                 id: create.id.clone(),
                 name: create.name.clone(),
                 restart_count: create.restart_count,

@@ -314,6 +314,7 @@ impl World {
         self.next_id += 1;
         let (_, spec) = lifecycle::member(&self.desired[uid].pod, name).unwrap();
         CreateContainer {
+            user: None,
             id: format!("id{}", self.next_id),
             name: name.clone(),
             restart_count,
@@ -332,6 +333,7 @@ impl World {
                 capabilities: Vec::new(),
                 no_new_privileges: false,
                 devices: Default::default(),
+                apparmor: None,
             },
             log: LogSpec {
                 file: "/log".into(),
