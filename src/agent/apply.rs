@@ -19,7 +19,7 @@ use crate::error::chain;
 use crate::holder::cgroup::CgroupError;
 use crate::holder::limits::LimitError;
 use crate::holder::proto::{PROTO_VERSION, PidNamespace, PodRecord, Request, SandboxSpec, Stamp};
-use crate::network;
+use crate::network::{self, TooLong};
 use crate::plan::{self, Action, Event};
 use crate::pod::{PodUid, StaticPod, sysctl};
 use crate::sys::remove;
@@ -84,7 +84,10 @@ impl Agent {
         if self.sandboxes.contains_key(uid) {
             return;
         }
-        let record = self.sandbox_record(pod, attempt);
+        let record = match self.sandbox_record(pod, attempt) {
+            Ok(record) => record,
+            Err(error) => return self.sandbox_failed(uid, chain(&error), now),
+        };
         if let Err(error) = self.prepare_sandbox(&record) {
             return self.sandbox_failed(uid, chain(&error), now);
         }
@@ -93,18 +96,18 @@ impl Agent {
         self.note_limits(&id, now);
     }
 
-    fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> PodRecord {
+    fn sandbox_record(&self, pod: StaticPod, attempt: u32) -> Result<PodRecord, TooLong> {
         let root = self.config.cgroup_root.trim_end_matches('/');
         let spec = pod.pod.spec.as_ref();
         let has = |field: fn(&PodSpec) -> Option<bool>| spec.and_then(field) == Some(true);
-        PodRecord {
+        Ok(PodRecord {
             version: PROTO_VERSION,
             attempt,
             sandbox: SandboxSpec {
                 holder_cgroup: format!("{root}/holders/{}", pod.uid),
                 pod_cgroup: plan::pod_cgroup(root, &pod),
                 host_network: pod.is_host_network(),
-                hostname: network::hostname(&pod, &self.config.node_name),
+                hostname: network::hostname(&pod, &self.config.node_name)?,
                 host_ipc: has(|spec| spec.host_ipc),
                 pid: match (
                     has(|spec| spec.host_pid),
@@ -118,7 +121,7 @@ impl Agent {
                 trash: self.config.paths.trash(),
             },
             pod,
-        }
+        })
     }
 
     /// N-81: the record is there before the holder is.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Container;
 use oci_spec::runtime::Spec;
 
+use super::cdi::{CdiError, find as find_devices};
 use super::confine;
 use super::host;
 use super::sandboxes::Congested;
@@ -22,7 +23,7 @@ use crate::network;
 use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces};
 use crate::plan::{self, ImagePresence};
 use crate::pod::objects::Objects;
-use crate::pod::{StaticPod, hook, lifecycle};
+use crate::pod::{StaticPod, cdi, hook, lifecycle};
 use crate::volume::spec::Payload;
 
 #[cfg(test)]
@@ -104,6 +105,9 @@ pub enum LaunchError {
         "the pod was started by an older version, which cannot confine this container: start the pod anew"
     )]
     OldHolder,
+    /// D-16: its devices.
+    #[error(transparent)]
+    Cdi(#[from] CdiError),
     /// No randomness: never on a supported kernel.
     #[error("get random bytes for the container id")]
     Random(#[source] std::io::Error),
@@ -128,6 +132,7 @@ impl LaunchError {
             | Self::NoVolumes
             | Self::Payload(_)
             | Self::Congested(_)
+            | Self::Cdi(_)
             | Self::Random(_) => "CreateContainerError",
         }
     }
@@ -159,11 +164,13 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
     };
     let name = container.image.as_deref().unwrap_or_default();
     let image = look_up(ground.store, name)?;
+    let devices = cdi::devices(&order.pod.pod, order.container);
+    let devices = find_devices(&ground.config.cdi_spec_dirs, &devices)?;
     let id = new_id()?;
     let files = write_files(ground, order, &Instance { container, id: &id })?;
     let cgroup = format!("{}/{id}", order.record.sandbox.pod_cgroup);
     let seccomp = confine::seccomp_profile(&ground.config.paths, &order.pod.pod, container)?;
-    let launch = oci::launch(ContainerInput {
+    let mut launch = oci::launch(ContainerInput {
         pod: order.pod,
         container,
         image: &image.config,
@@ -179,6 +186,9 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
     })?;
     if !confine::is_understood(&launch.confinement, order.record.version) {
         return Err(LaunchError::OldHolder);
+    }
+    for edits in &devices {
+        oci::cdi::apply(&mut launch.spec, edits);
     }
     let rootfs = write_bundle(ground, order.pod, &id, (&image, &launch))?;
     let create = CreateContainer {
@@ -301,7 +311,10 @@ fn write_files(
     store::rewrite(&hosts, text.as_bytes(), 0o644)?;
 
     let hostname = dir.join("hostname");
-    let text = format!("{}\n", network::hostname(pod, node));
+    let text = format!(
+        "{}\n",
+        network::hostname(pod, node).map_err(oci::ConfigError::from)?
+    );
     store::rewrite(&hostname, text.as_bytes(), 0o644)?;
 
     let resolv_conf = dir.join("resolv.conf");

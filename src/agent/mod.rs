@@ -38,6 +38,7 @@ mod absorb;
 mod adopt;
 mod answers;
 mod apply;
+mod cdi;
 mod child;
 mod clean;
 mod conditions;

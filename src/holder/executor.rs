@@ -71,6 +71,8 @@ impl Executor for ExactExecutor {
     }
 
     fn exec(&self, spec: &Spec) -> Result<(), ExecutorError> {
+        // Until here SIGPIPE was ignored. Before the filter, which may forbid it.
+        sys::signals::reset_all();
         let start = |message| (FailureKind::Start, message);
         let (kind, message) = match spec.process() {
             Some(process) => match self.confine(process.user().uid()) {

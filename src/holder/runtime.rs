@@ -353,6 +353,8 @@ fn give_terminal(master: &OwnedFd, process: &Process) {
 /// What a container inherits and libcontainer does not set: the same whoever started the agent, and however.
 fn clean_slate() {
     sys::signals::reset_all();
+    // libcontainer writes to hooks (D-16) that may not read. The executor resets it.
+    sys::signals::ignore(&[libc::SIGPIPE]);
     let _ = rustix::thread::set_thread_groups(&[]);
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::keyring::new_session();

@@ -24,20 +24,35 @@ fe00::1\tip6-allnodes
 fe00::2\tip6-allrouters
 ";
 
-/// P-184: the pod's host name (node's name for host-network pods). P-186: with its domain on request, if that fits
-/// into the kernel's 64 characters; kubelet refuses the pod otherwise, we keep the short name.
-pub fn hostname(pod: &StaticPod, node_name: &str) -> String {
+/// P-186.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "setHostnameAsFQDN: the name {name} is too long for a host name ({MAX_HOSTNAME} characters at most, it has {})",
+    name.len()
+)]
+pub struct TooLong {
+    /// Host and domain.
+    pub name: String,
+}
+
+/// P-184: the pod's host name (node's name for host-network pods). P-186: with its domain on request, if the kernel takes
+/// so long a name.
+pub fn hostname(pod: &StaticPod, node_name: &str) -> Result<String, TooLong> {
     let spec = pod.pod.spec.as_ref();
     if pod.is_host_network() {
-        return node_name.to_owned();
+        return Ok(node_name.to_owned());
     }
     let short = short_hostname(pod);
     let wants_fqdn = spec.and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
-    match domain(pod) {
-        Some(domain) if wants_fqdn && short.len() + 1 + domain.len() <= MAX_HOSTNAME => {
-            format!("{short}.{domain}")
+    match domain(pod).filter(|_| wants_fqdn) {
+        None => Ok(short),
+        Some(domain) => {
+            let name = format!("{short}.{domain}");
+            if name.len() > MAX_HOSTNAME {
+                return Err(TooLong { name });
+            }
+            Ok(name)
         }
-        Some(_) | None => short,
     }
 }
 

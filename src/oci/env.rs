@@ -115,7 +115,11 @@ fn object_value(object: &LocalObject, key: &str) -> Result<String, String> {
 
 /// C-8: the whole environment as `NAME=value`. HOME is never empty, or libcontainer would look it up in the image's
 /// user database with the image's C library plug-ins.
-pub fn process_env(input: &ContainerInput<'_>, own: &Variables, home: &str) -> Vec<String> {
+pub fn process_env(
+    input: &ContainerInput<'_>,
+    own: &Variables,
+    home: &str,
+) -> Result<Vec<String>, ConfigError> {
     let mut all = Variables::default();
     all.set("PATH", DEFAULT_PATH.to_owned());
     if input.container.tty == Some(true) {
@@ -123,7 +127,7 @@ pub fn process_env(input: &ContainerInput<'_>, own: &Variables, home: &str) -> V
     }
     all.set(
         "HOSTNAME",
-        crate::network::hostname(input.pod, &input.node.name),
+        crate::network::hostname(input.pod, &input.node.name)?,
     );
     let image = input.image.config().as_ref();
     let image = image.and_then(|config| config.env().as_ref());
@@ -138,9 +142,8 @@ pub fn process_env(input: &ContainerInput<'_>, own: &Variables, home: &str) -> V
     if all.get("HOME").is_none_or(|home| home.is_empty()) {
         all.set("HOME", home.to_owned());
     }
-    all.iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect()
+    let entries = all.iter().map(|(name, value)| format!("{name}={value}"));
+    Ok(entries.collect())
 }
 
 /// `None` leaves the variable out.

@@ -2,7 +2,7 @@
 //!
 //! One file per aspect: [`mod@env`] and [`process`] (what runs), [`user`] (as whom), [`mounts`] (what it sees), [`volumes`]
 //! (what it keeps), [`security`], [`seccomp`], [`apparmor`] and [`devices`] (what it may do), [`resources`] and [`limits`] (how
-//! much of it, and who is killed for want of memory).
+//! much of it, and who is killed for want of memory), and [`cdi`] (what vendors add for their devices).
 //!
 //! Invariants: everything that libcontainer would fill in by its own defaults is set here or left out on purpose; the
 //! network, IPC and UTS namespaces are never listed, since the worker that calls libcontainer is already in the pod's.
@@ -23,6 +23,7 @@ use crate::volume::spec::{Payload, VolumeOrder};
 use limits::{Controllers, LimitRules};
 
 pub mod apparmor;
+pub mod cdi;
 pub mod devices;
 pub mod env;
 pub mod limits;
@@ -220,6 +221,9 @@ pub enum ConfigError {
     /// C-41.
     #[error("securityContext.capabilities: {0}")]
     Capability(String),
+    /// P-186.
+    #[error(transparent)]
+    Hostname(#[from] crate::network::TooLong),
     /// C-51.
     #[error("seccompProfile type {0:?} is none of RuntimeDefault, Localhost and Unconfined")]
     SeccompType(String),

@@ -20,7 +20,7 @@ pub fn process(
 ) -> Result<Process, ConfigError> {
     let own_env = env::pod_env(input)?;
     let args = command(input, |name| own_env.get(name))?;
-    let environment = env::process_env(input, &own_env, &identity.home);
+    let environment = env::process_env(input, &own_env, &identity.home)?;
     let mut process = ProcessBuilder::default()
         // C-27: a container's own terminal would have to be a pty kept by the holder; there is none yet.
         .terminal(false)

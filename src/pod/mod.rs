@@ -4,6 +4,7 @@ use std::fmt;
 
 pub mod backoff;
 pub mod capability;
+pub mod cdi;
 mod decode;
 mod defaults;
 pub mod duration;
@@ -28,7 +29,7 @@ mod suggest;
 mod support;
 pub mod sysctl;
 mod validate;
-mod yaml;
+pub(crate) mod yaml;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,7 @@
 //! What an unquoted YAML scalar means, by the rules of YAML 1.1 that Kubernetes reads by.
 
+use super::yaml::{Node, Value};
+
 /// A plain scalar, as `go-yaml` resolves it when no type is asked for; only `yes`, `no`, `on`, `off`, `y` and `n` are
 /// left as text here, and become booleans where one is asked for ([`boolean`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,6 +11,19 @@ pub(super) enum Plain {
     Int(i64),
     Float(f64),
     Text,
+}
+
+impl Node {
+    /// The number, if this is a whole one and not quoted.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match &self.value {
+            Value::Scalar(scalar) if scalar.plain => match resolve(&scalar.text) {
+                Plain::Int(number) => Some(number),
+                Plain::Null | Plain::Bool(_) | Plain::Float(_) | Plain::Text => None,
+            },
+            Value::Scalar(_) | Value::Sequence(_) | Value::Mapping(_) => None,
+        }
+    }
 }
 
 /// Resolves a plain scalar.

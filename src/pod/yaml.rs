@@ -22,7 +22,7 @@ const MAX_PROBLEMS: usize = 50;
 
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// From 1.
     pub line: u32,
     pub value: Value,
@@ -30,7 +30,7 @@ pub(super) struct Node {
 
 /// What a [`Node`] is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Scalar(Scalar),
     Sequence(Vec<Node>),
     Mapping(Vec<Entry>),
@@ -38,7 +38,7 @@ pub(super) enum Value {
 
 /// Text that is not yet interpreted.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scalar {
+pub(crate) struct Scalar {
     pub text: String,
     /// Not quoted: may also be a number, a boolean or null.
     pub plain: bool,
@@ -46,7 +46,7 @@ pub(super) struct Scalar {
 
 /// One key of a mapping. Keys are unique.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub key: String,
     /// Line of the key, from 1.
     pub line: u32,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
 
 /// What is wrong with the text itself.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub line: u32,
     pub message: String,
 }
@@ -155,7 +155,7 @@ fn tally(children: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
 }
 
 /// Reads all documents of a text. Empty documents are left out; broken ones are in the problems.
-pub(super) fn read(text: &str) -> (Vec<Node>, Vec<Problem>) {
+pub(crate) fn read(text: &str) -> (Vec<Node>, Vec<Problem>) {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::pod::backoff::{self, annotated};
+use crate::pod::cdi;
 use crate::pod::names::is_qualified_name;
 use crate::pod::report::Scope;
 use crate::pod::requests::SINGLE_PROCESS_OOM_KILL;
@@ -24,6 +25,8 @@ pub(super) fn all(pod: &Pod, scope: Scope<'_>) {
             scope.error(&path, "not a valid annotation key");
         } else if key.starts_with(OURS) {
             ours(pod, key, &path, scope);
+        } else if let Some(problem) = cdi::problem(pod, key, value) {
+            scope.error(&path, &problem);
         }
     }
     if total > MAX_BYTES {
