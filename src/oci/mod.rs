@@ -52,7 +52,7 @@ pub struct NodeFacts {
     pub host_ips: Vec<String>,
     /// Cgroup v2 is mounted at /sys/fs/cgroup (not hybrid).
     pub unified_cgroups: bool,
-    /// Names of the v1 controllers' directories in /sys/fs/cgroup (`cpu`, `memory`, …). Empty on unified nodes.
+    /// Names of the v1 hierarchies' directories in /sys/fs/cgroup (`memory`, `cpu,cpuacct`, …). Empty on unified nodes.
     pub v1_controllers: Vec<String>,
     /// The kernel enforces which devices a container may use; without it there is no CAP_MKNOD (C-40).
     pub device_rules_enforced: bool,

@@ -98,9 +98,14 @@ fn cgroup_mounts(input: &ContainerInput<'_>, access: &str) -> Vec<Mount> {
     if input.node.unified_cgroups {
         return vec![kernel(ROOT, "cgroup", &options)];
     }
-    let shown: Vec<&str> = VISIBLE_V1_CONTROLLERS
+    // `cpu,cpuacct` of systemd's are two controllers in one hierarchy; programs look for them by one name.
+    let directory = |name: &str| {
+        let mut directories = input.node.v1_controllers.iter();
+        directories.find(|directory| directory.split(',').any(|known| known == name))
+    };
+    let shown: Vec<(&str, &String)> = VISIBLE_V1_CONTROLLERS
         .into_iter()
-        .filter(|name| input.node.v1_controllers.iter().any(|known| known == name))
+        .filter_map(|name| Some((name, directory(name)?)))
         .collect();
     if shown.is_empty() {
         return Vec::new();
@@ -114,8 +119,8 @@ fn cgroup_mounts(input: &ContainerInput<'_>, access: &str) -> Vec<Mount> {
         "tmpfs",
         &["nosuid", "noexec", "nodev", "mode=755", "size=64k"],
     );
-    let binds = shown.into_iter().map(|name| {
-        let source = Path::new(ROOT).join(name).join(own);
+    let binds = shown.into_iter().map(|(name, directory)| {
+        let source = Path::new(ROOT).join(directory).join(own);
         let target = Path::new(ROOT).join(name);
         bind(
             target,

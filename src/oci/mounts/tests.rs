@@ -81,7 +81,7 @@ fn a_read_only_root_makes_all_but_the_hosts_file_read_only() {
 fn on_v1_only_limits_are_shown_and_only_the_containers_own() {
     let v1 = |fixture: &mut Fixture| {
         fixture.node = NodeFacts {
-            v1_controllers: ["cpu", "memory", "devices", "systemd", "cpu,cpuacct"]
+            v1_controllers: ["cpu,cpuacct", "memory", "devices", "systemd"]
                 .map(str::to_owned)
                 .into(),
             ..NodeFacts::default()
@@ -98,8 +98,14 @@ fn on_v1_only_limits_are_shown_and_only_the_containers_own() {
         [
             "/sys/fs/cgroup",
             "/sys/fs/cgroup/cpu",
+            "/sys/fs/cgroup/cpuacct",
             "/sys/fs/cgroup/memory"
         ]
+    );
+    let (source, _) = at(&mounts, "/sys/fs/cgroup/cpuacct").unwrap();
+    assert_eq!(
+        source,
+        "/sys/fs/cgroup/cpu,cpuacct/vetch/besteffort/podu1/c1"
     );
     let (source, options) = at(&mounts, "/sys/fs/cgroup/memory").unwrap();
     assert_eq!(source, "/sys/fs/cgroup/memory/vetch/besteffort/podu1/c1");
