@@ -79,7 +79,7 @@ pub fn rules(config: &Config, node: &NodeFacts, boot_id: String) -> Rules {
         node_name: config.node_name.clone(),
         host_ip: node.host_ips.first().cloned(),
         labels: labels(config, &Platform::host().architecture),
-        allocatable: allocatable(config, node),
+        allocatable: allocatable(config.max_pods, node),
         shutdown: config.shutdown.clone(),
         unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
         apparmor: node.apparmor,
@@ -103,16 +103,12 @@ fn labels(config: &Config, architecture: &str) -> BTreeMap<String, String> {
 }
 
 /// N-20. What is unknown is no limit.
-fn allocatable(config: &Config, node: &NodeFacts) -> Allocatable {
-    let left = |capacity: u64, reserved: u64| match capacity {
-        0 => u64::MAX,
-        known => known.saturating_sub(reserved),
-    };
+fn allocatable(pods: u32, node: &NodeFacts) -> Allocatable {
     Allocatable {
-        cpu_milli: left(u64::from(node.cpus) * 1000, config.reserved.cpu_milli),
-        memory: left(node.memory_bytes, config.reserved.memory),
-        ephemeral_storage: left(node.storage_bytes, 0),
-        pods: config.max_pods,
+        cpu_milli: node.cpu_milli_for_pods().unwrap_or(u64::MAX),
+        memory: node.memory_for_pods().unwrap_or(u64::MAX),
+        ephemeral_storage: node.storage_for_pods().unwrap_or(u64::MAX),
+        pods,
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn complete(
         linux.set_cgroups_path(Some(place.cgroup.into()));
         share_processes(linux, place);
         add_devices(linux, nodes);
-        volumes::adapt(linux, made);
+        volumes::allow_devices(linux, made);
     }
     if let Some(process) = spec.process_mut() {
         adapt_process(process);

@@ -83,8 +83,8 @@ pub(super) fn let_go(place: &Place<'_>, id: &str) {
     let _ = volume::unmount(place.paths, id);
 }
 
-/// What its volumes change in a container's specification.
-pub(super) fn adapt(linux: &mut Linux, made: &Made) {
+/// D-16: a device that is mounted may be used.
+pub(super) fn allow_devices(linux: &mut Linux, made: &Made) {
     if made.devices.is_empty() {
         return;
     }
@@ -95,7 +95,6 @@ pub(super) fn adapt(linux: &mut Linux, made: &Made) {
     linux.set_resources(Some(resources));
 }
 
-/// D-16.
 fn allow(device: &Device) -> LinuxDeviceCgroup {
     let kind = match device.kind {
         HostPathKind::BlockDevice => LinuxDeviceType::B,
@@ -162,9 +161,8 @@ impl Holder {
     pub(super) fn finish_write(&mut self, (number, id): (u64, u64), outcome: Outcome) {
         let reply = match outcome {
             Outcome::Done => Reply::Done,
-            // Whatever became of the worker.
-            Outcome::Failed(_, message) | Outcome::NotExecuted(_, message) => {
-                failed(FailureKind::Volume, message)
+            Outcome::Failed(kind, message) | Outcome::NotExecuted(kind, message) => {
+                failed(kind, message)
             }
             Outcome::Started(_) => failed(FailureKind::Volume, "it made a process".to_owned()),
         };

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVarSource};
 
 use super::{ConfigError, ContainerInput, resources};
+use crate::pod::StaticPod;
 use crate::pod::env::expand;
 use crate::pod::objects::{LocalObject, ObjectKind};
 
@@ -155,7 +156,7 @@ fn from_source(
         return field_value(input, &field.field_path).map(Some);
     }
     if let Some(selector) = &source.resource_field_ref {
-        return resources::field_value(input, selector);
+        return resources::field_value(input.facts(), Some(input.container), selector);
     }
     let config_map = source.config_map_key_ref.as_ref();
     let config_map = config_map.map(|r| (ObjectKind::ConfigMap, &r.name, &r.key, r.optional));
@@ -175,25 +176,13 @@ fn from_source(
 
 /// C-11…C-17. All labels or annotations at once are for volumes only (C-13).
 fn field_value(input: &ContainerInput<'_>, path: &str) -> Result<String, String> {
-    let metadata = &input.pod.pod.metadata;
-    let spec = input.pod.pod.spec.as_ref();
-    if let Some((map, key)) = keyed_path(path) {
-        let map = match map {
-            "metadata.labels" => metadata.labels.as_ref(),
-            "metadata.annotations" => metadata.annotations.as_ref(),
-            _ => return Err(unsupported(path)),
-        };
-        return Ok(map
-            .and_then(|map| map.get(key))
-            .cloned()
-            .unwrap_or_default());
+    if let Some(value) = metadata_field(input.pod, path) {
+        return Ok(value);
     }
+    let spec = input.pod.pod.spec.as_ref();
     let ips = pod_ips(input);
     let host_ips = &input.node.host_ips;
     Ok(match path {
-        "metadata.name" => input.pod.name().to_owned(),
-        "metadata.namespace" => input.pod.namespace().to_owned(),
-        "metadata.uid" => input.pod.uid.to_string(),
         "spec.nodeName" => input.node.name.clone(),
         "spec.serviceAccountName" => spec
             .and_then(|spec| spec.service_account_name.clone())
@@ -206,7 +195,27 @@ fn field_value(input: &ContainerInput<'_>, path: &str) -> Result<String, String>
     })
 }
 
-fn unsupported(path: &str) -> String {
+/// C-11, C-12: what variables and volumes may both have. A label that is not there is empty.
+pub(super) fn metadata_field(pod: &StaticPod, path: &str) -> Option<String> {
+    let metadata = &pod.pod.metadata;
+    if let Some((map, key)) = keyed_path(path) {
+        let map = match map {
+            "metadata.labels" => metadata.labels.as_ref(),
+            "metadata.annotations" => metadata.annotations.as_ref(),
+            _ => return None,
+        };
+        let value = map.and_then(|map| map.get(key));
+        return Some(value.cloned().unwrap_or_default());
+    }
+    match path {
+        "metadata.name" => Some(pod.name().to_owned()),
+        "metadata.namespace" => Some(pod.namespace().to_owned()),
+        "metadata.uid" => Some(pod.uid.to_string()),
+        _ => None,
+    }
+}
+
+pub(super) fn unsupported(path: &str) -> String {
     format!("fieldPath {path:?} is not supported")
 }
 

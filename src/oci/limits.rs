@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::NodeFacts;
 use crate::plan::{QosClass, qos_class};
 use crate::pod::lifecycle;
-use crate::pod::quantity;
+use crate::pod::quantity::{self, NANOS};
 use crate::pod::requests::{HUGE_PAGES, List, Unit, amount, effective_limit, effective_requests};
 
 /// C-70: what a cgroup has that asks for nothing.
@@ -294,7 +294,6 @@ fn huge_pages<T>(
 
 /// `hugepages-2Mi` → `2MB`.
 pub fn page_size(resource: &str) -> Option<String> {
-    const NANOS: i128 = 1_000_000_000;
     let bytes = quantity::nanos(resource.strip_prefix(HUGE_PAGES)?)? / NANOS;
     let units = [(30, "GB"), (20, "MB"), (10, "KB")];
     let (shift, unit) = units.into_iter().find(|(shift, _)| bytes >> shift > 0)?;

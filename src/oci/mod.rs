@@ -84,6 +84,28 @@ pub struct NodeFacts {
     pub limit_rules: LimitRules,
 }
 
+/// N-20: what is left for pods; none if unknown.
+impl NodeFacts {
+    /// Thousandths of a CPU.
+    pub fn cpu_milli_for_pods(&self) -> Option<u64> {
+        left(u64::from(self.cpus) * 1000, self.reserved_cpu_milli)
+    }
+
+    /// Bytes.
+    pub fn memory_for_pods(&self) -> Option<u64> {
+        left(self.memory_bytes, self.reserved_memory)
+    }
+
+    /// Bytes; nothing is reserved of them.
+    pub fn storage_for_pods(&self) -> Option<u64> {
+        left(self.storage_bytes, 0)
+    }
+}
+
+fn left(capacity: u64, reserved: u64) -> Option<u64> {
+    (capacity > 0).then(|| capacity.saturating_sub(reserved))
+}
+
 /// Files of the host that are bind-mounted into the container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ManagedFiles {

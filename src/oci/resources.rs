@@ -10,14 +10,12 @@ use oci_spec::runtime::{
 };
 
 use super::limits::{Limits, of_container};
+use super::volumes::Facts;
 use super::{ContainerInput, NodeFacts};
 use crate::plan::{QosClass, qos_class};
 use crate::pod::lifecycle::{self, Role};
-use crate::pod::quantity;
-use crate::pod::requests::{self, List, SINGLE_PROCESS_OOM_KILL, Unit};
-
-/// Quantities are counted in billionths, Kubernetes' finest unit.
-const NANOS: i128 = 1_000_000_000;
+use crate::pod::quantity::{self, NANOS};
+use crate::pod::requests::{self, HUGE_PAGES, List, SINGLE_PROCESS_OOM_KILL, Unit};
 
 const NODE_CRITICAL: &str = "system-node-critical";
 
@@ -28,22 +26,18 @@ enum Kind {
     Request,
 }
 
-/// C-18…C-20: value ÷ divisor, rounded up. `None` leaves the variable out: the limit is unset and the node's own amount
-/// is unknown.
-pub fn field_value(
-    input: &ContainerInput<'_>,
+/// C-18…C-20: value ÷ divisor, rounded up, of the container that is named, or else of `own`. `None` leaves the variable
+/// out: the limit is unset and the node's own amount is unknown.
+pub(super) fn field_value(
+    facts: Facts<'_>,
+    own: Option<&Container>,
     selector: &ResourceFieldSelector,
 ) -> Result<Option<String>, String> {
-    let container = selected_container(input, selector.container_name.as_deref())?;
-    quantity((&input.pod.pod, input.node), container, selector)
-}
-
-/// The same of a container that is known.
-pub(super) fn quantity(
-    (pod, node): (&Pod, &NodeFacts),
-    container: &Container,
-    selector: &ResourceFieldSelector,
-) -> Result<Option<String>, String> {
+    let pod = &facts.pod.pod;
+    let name = selector.container_name.as_deref().unwrap_or_default();
+    let named = lifecycle::member(pod, name).map(|(_, container)| container);
+    let container = if name.is_empty() { own } else { named };
+    let container = container.ok_or_else(|| format!("there is no container {name:?}"))?;
     let (kind, resource) = match selector.resource.split_once('.') {
         Some(("limits", resource)) => (Kind::Limit, resource),
         Some(("requests", resource)) => (Kind::Request, resource),
@@ -59,7 +53,7 @@ pub(super) fn quantity(
                 .and_then(nanos);
             of_pod
                 .filter(|amount| *amount > 0)
-                .or_else(|| node_amount(node, resource))
+                .or_else(|| node_amount(facts.node, resource))
         }
         (_, Some(amount)) => Some(amount),
         (Kind::Request, None) => Some(0),
@@ -71,25 +65,6 @@ pub(super) fn quantity(
         .filter(|divisor| *divisor > 0);
     let divisor = divisor.unwrap_or(NANOS);
     Ok(amount.map(|amount| div_ceil(amount, divisor).to_string()))
-}
-
-fn selected_container<'a>(
-    input: &ContainerInput<'a>,
-    name: Option<&str>,
-) -> Result<&'a Container, String> {
-    let Some(name) = name.filter(|name| !name.is_empty() && *name != input.container.name) else {
-        return Ok(input.container);
-    };
-    let spec = input.pod.pod.spec.as_ref();
-    let all = spec.into_iter().flat_map(|spec| {
-        spec.containers
-            .iter()
-            .chain(spec.init_containers.iter().flatten())
-    });
-    let mut matching = all.filter(|container| container.name == name);
-    matching
-        .next()
-        .ok_or_else(|| format!("there is no container {name:?}"))
 }
 
 /// In billionths. A request that is not set is the limit, as the API server has it.
@@ -106,19 +81,14 @@ fn amount(container: &Container, kind: Kind, resource: &str) -> Option<i128> {
 
 /// C-19: what pods can have of the node together. In billionths.
 fn node_amount(node: &NodeFacts, resource: &str) -> Option<i128> {
-    let (capacity, reserved, unit) = match resource {
-        "cpu" => (
-            u64::from(node.cpus) * 1000,
-            node.reserved_cpu_milli,
-            NANOS / 1000,
-        ),
-        "memory" => (node.memory_bytes, node.reserved_memory, NANOS),
-        "ephemeral-storage" => (node.storage_bytes, 0, NANOS),
-        _ if resource.starts_with("hugepages-") => return Some(0),
-        _ => return None,
+    let (left, unit) = match resource {
+        "cpu" => (node.cpu_milli_for_pods(), NANOS / 1000),
+        "memory" => (node.memory_for_pods(), NANOS),
+        "ephemeral-storage" => (node.storage_for_pods(), NANOS),
+        _ if resource.starts_with(HUGE_PAGES) => (Some(0), NANOS),
+        _ => (None, NANOS),
     };
-    let left = i128::from(capacity.saturating_sub(reserved));
-    (capacity > 0).then_some(left * unit)
+    left.map(|left| i128::from(left) * unit)
 }
 
 fn nanos(quantity: &Quantity) -> Option<i128> {

@@ -1,6 +1,7 @@
 //! Kubernetes quantities: `100m`, `1.5Gi`, `1e3`.
 
-const NANO: i128 = 1_000_000_000;
+/// Billionths of a whole one: the finest unit that Kubernetes knows.
+pub const NANOS: i128 = 1_000_000_000;
 
 /// The value in billionths, rounded up; none when the text is no quantity or far out of range.
 pub fn nanos(text: &str) -> Option<i128> {
@@ -16,7 +17,7 @@ pub fn nanos(text: &str) -> Option<i128> {
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
     let (factor, power) = unit(suffix)?;
     let power = power.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let scaled = digits.checked_mul(factor)?.checked_mul(NANO)?;
+    let scaled = digits.checked_mul(factor)?.checked_mul(NANOS)?;
     let ten = 10_i128.checked_pow(power.unsigned_abs())?;
     let value = if power >= 0 {
         scaled.checked_mul(ten)?
@@ -55,23 +56,23 @@ fn unit(suffix: &str) -> Option<(i128, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NANO, nanos};
+    use super::{NANOS, nanos};
 
     #[test]
     fn reads_quantities() {
         for (text, value) in [
             ("0", Some(0)),
-            ("1", Some(NANO)),
-            ("100m", Some(NANO / 10)),
-            ("0.5", Some(NANO / 2)),
-            (".5", Some(NANO / 2)),
-            ("5.", Some(5 * NANO)),
-            ("1.5Gi", Some((3 << 29) * NANO)),
-            ("1e3", Some(1000 * NANO)),
-            ("1E-3", Some(NANO / 1000)),
-            ("2E", Some(2 * NANO * 1_000_000_000_000_000_000)),
-            ("8Ei", Some((8 << 60) * NANO)),
-            ("-1", Some(-NANO)),
+            ("1", Some(NANOS)),
+            ("100m", Some(NANOS / 10)),
+            ("0.5", Some(NANOS / 2)),
+            (".5", Some(NANOS / 2)),
+            ("5.", Some(5 * NANOS)),
+            ("1.5Gi", Some((3 << 29) * NANOS)),
+            ("1e3", Some(1000 * NANOS)),
+            ("1E-3", Some(NANOS / 1000)),
+            ("2E", Some(2 * NANOS * 1_000_000_000_000_000_000)),
+            ("8Ei", Some((8 << 60) * NANOS)),
+            ("-1", Some(-NANOS)),
             ("0.0000000001", Some(1)),
             ("", None),
             (".", None),

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::lifecycle::{Role, members};
-use super::quantity;
+use super::quantity::{self, NANOS};
 
 /// `hugepages-2Mi`, …
 pub const HUGE_PAGES: &str = "hugepages-";
@@ -141,14 +141,13 @@ fn huge_page_names(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 /// Rounded up; what is less than nothing is nothing.
-fn units(Quantity(text): &Quantity, unit: Unit) -> Option<u64> {
-    const NANO: i128 = 1_000_000_000;
+pub fn units(Quantity(text): &Quantity, unit: Unit) -> Option<u64> {
     let per_one = match unit {
         Unit::One => 1,
         Unit::Milli => 1000,
     };
     let scaled = quantity::nanos(text)?.max(0).saturating_mul(per_one);
-    Some(u64::try_from(scaled.saturating_add(NANO - 1) / NANO).unwrap_or(u64::MAX))
+    Some(u64::try_from(scaled.saturating_add(NANOS - 1) / NANOS).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -69,18 +69,17 @@ fn every_node_has_the_usual_labels_and_its_own() {
 /// N-20.
 #[test]
 fn what_is_reserved_is_not_for_pods_and_what_is_unknown_is_no_limit() {
-    let mut config = Config::new("edge-1".to_owned());
-    config.reserved.cpu_milli = 500;
-    config.reserved.memory = 5000;
     let mut node = NodeFacts {
         cpus: 4,
         memory_bytes: 4000,
+        reserved_cpu_milli: 500,
+        reserved_memory: 5000,
         ..NodeFacts::default()
     };
-    let got = allocatable(&config, &node);
+    let got = allocatable(110, &node);
     assert_eq!((got.cpu_milli, got.memory, got.pods), (3500, 0, 110));
     node.cpus = 0;
-    assert_eq!(allocatable(&config, &node).cpu_milli, u64::MAX);
+    assert_eq!(allocatable(110, &node).cpu_milli, u64::MAX);
 }
 
 /// C-49

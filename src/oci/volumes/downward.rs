@@ -3,32 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::super::env::{metadata_field, unsupported};
 use crate::pod::StaticPod;
 
 /// C-11…C-13, C-17.
 pub(super) fn field(pod: &StaticPod, path: &str) -> Result<String, String> {
     let metadata = &pod.pod.metadata;
-    let labels = metadata.labels.as_ref();
-    let annotations = metadata.annotations.as_ref();
-    let one = |map: Option<&BTreeMap<String, String>>, key: &str| {
-        let value = map.and_then(|map| map.get(key));
-        value.cloned().unwrap_or_default()
-    };
-    Ok(match path {
-        "metadata.name" => pod.name().to_owned(),
-        "metadata.namespace" => pod.namespace().to_owned(),
-        "metadata.uid" => pod.uid.to_string(),
-        "metadata.labels" => lines(labels),
-        "metadata.annotations" => lines(annotations),
-        _ => match path
-            .strip_suffix("']")
-            .and_then(|path| path.split_once("['"))
-        {
-            Some(("metadata.labels", key)) => one(labels, key),
-            Some(("metadata.annotations", key)) => one(annotations, key),
-            Some(_) | None => return Err(format!("fieldPath {path:?} is not supported")),
-        },
-    })
+    match path {
+        "metadata.labels" => Ok(lines(metadata.labels.as_ref())),
+        "metadata.annotations" => Ok(lines(metadata.annotations.as_ref())),
+        _ => metadata_field(pod, path).ok_or_else(|| unsupported(path)),
+    }
 }
 
 /// C-13: sorted, without a last newline.

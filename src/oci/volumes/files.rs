@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use super::super::resources;
 use super::{Facts, downward};
-use crate::pod::lifecycle;
 use crate::pod::names::is_file_path;
 use crate::pod::objects::{LocalObject, ObjectKind};
 use crate::volume::spec::{FileContent, FileSet};
@@ -151,11 +150,7 @@ impl<'a> Collected<'a> {
 
     /// C-18…C-20.
     fn quantity(&self, selector: &ResourceFieldSelector) -> Result<String, String> {
-        let name = selector.container_name.as_deref().unwrap_or_default();
-        let (_, container) = lifecycle::member(&self.facts.pod.pod, name)
-            .ok_or_else(|| format!("there is no container {name:?}"))?;
-        let value =
-            resources::quantity((&self.facts.pod.pod, self.facts.node), container, selector)?;
+        let value = resources::field_value(self.facts, None, selector)?;
         Ok(value.unwrap_or_default())
     }
 

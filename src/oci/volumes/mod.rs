@@ -12,7 +12,7 @@ use super::env::Variables;
 use super::{ConfigError, ContainerInput, NodeFacts};
 use crate::pod::StaticPod;
 use crate::pod::objects::Objects;
-use crate::volume::spec::{FileSet, FsGroup, Payload, Source, Volume, VolumeOrder};
+use crate::volume::spec::{FileSet, FsGroup, Payload, Propagation, Source, Volume, VolumeOrder};
 
 mod downward;
 mod files;
@@ -45,11 +45,10 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// What libcontainer calls the propagation of the root: mounts that a container makes are seen by others only then.
+    /// V-52: what libcontainer calls the propagation of the root. Only then others see what a container mounts.
     pub fn root_propagation(&self) -> Option<String> {
         let mut mounts = self.order.mounts.iter();
-        let is_both =
-            mounts.any(|mount| mount.propagation == crate::volume::spec::Propagation::Both);
+        let is_both = mounts.any(|mount| mount.propagation == Propagation::Both);
         is_both.then(|| "shared".to_owned())
     }
 }

@@ -1,17 +1,10 @@
 //! What a volume is.
 
-use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, HostPathVolumeSource, Volume};
 
 use super::super::ContainerInput;
-use crate::pod::lifecycle;
-use crate::pod::quantity;
+use crate::pod::requests::{Unit, effective_limit, units};
 use crate::volume::spec::{HostPathKind, Source};
-
-/// Quantities are counted in billionths.
-const NANOS: i128 = 1_000_000_000;
 
 /// What the holder needs to know.
 pub(super) fn source(input: &ContainerInput<'_>, volume: &Volume) -> Result<Source, String> {
@@ -66,41 +59,14 @@ fn host_path(host: &HostPathVolumeSource) -> Result<Source, String> {
     })
 }
 
-/// V-13: the least of what the volume may have, what the pod may have, and what the node has.
+/// V-13: the least of what the volume may have, what the pod may have, and what all pods may have.
 fn memory_size(input: &ContainerInput<'_>, dir: &EmptyDirVolumeSource) -> Option<u64> {
-    let own = dir.size_limit.as_ref().and_then(bytes);
-    let node = input.node.memory_bytes;
-    [own, memory_limit(&input.pod.pod), Some(node)]
+    let own = dir.size_limit.as_ref();
+    let own = own.and_then(|limit| units(limit, Unit::One));
+    let of_pod = effective_limit(&input.pod.pod, "memory", Unit::One);
+    [own, of_pod, input.node.memory_for_pods()]
         .into_iter()
         .flatten()
         .filter(|size| *size > 0)
         .min()
-}
-
-/// Of the whole pod, if every container has one.
-fn memory_limit(pod: &Pod) -> Option<u64> {
-    let spec = pod.spec.as_ref()?;
-    let of_pod = spec.resources.as_ref().and_then(|r| r.limits.as_ref());
-    if let Some(limit) = of_pod.and_then(|limits| limits.get("memory")) {
-        return bytes(limit);
-    }
-    let limit = |container: &Container| {
-        let limits = container.resources.as_ref()?.limits.as_ref()?;
-        bytes(limits.get("memory")?)
-    };
-    let (mut lasting, mut most) = (0_u64, 0_u64);
-    for (role, container) in lifecycle::members(pod) {
-        let all = lasting.saturating_add(limit(container)?);
-        most = most.max(all);
-        if role != lifecycle::Role::Init {
-            lasting = all;
-        }
-    }
-    Some(most)
-}
-
-/// Rounded up.
-fn bytes(quantity: &Quantity) -> Option<u64> {
-    let nanos = quantity::nanos(&quantity.0)?;
-    u64::try_from((nanos + NANOS - 1).div_euclid(NANOS)).ok()
 }

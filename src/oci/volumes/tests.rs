@@ -132,6 +132,22 @@ fn a_memory_volume_is_no_larger_than_what_the_pod_may_have() {
     }
 }
 
+/// V-13, N-20: what is kept from pods is kept from their volumes.
+#[test]
+fn the_memory_of_a_volume_is_that_of_all_pods_at_the_most() {
+    let mut fixture = fixture(
+        &json!([{"name": "v", "emptyDir": {"medium": "Memory"}}]),
+        &json!([{"name": "v", "mountPath": "/v"}]),
+    );
+    fixture.node.memory_bytes = 64 << 20;
+    fixture.node.reserved_memory = 24 << 20;
+    let size_bytes = Some(40 << 20);
+    assert_eq!(
+        fixture.launch().unwrap().volumes.volumes[0].source,
+        Source::Memory { size_bytes }
+    );
+}
+
 /// V-13: init containers that end count by themselves, sidecars beside all that come after.
 #[test]
 fn the_memory_of_a_pod_counts_its_init_containers_as_they_run() {
