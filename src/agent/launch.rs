@@ -204,6 +204,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
             == Some("FallbackToLogsOnError"),
         stop_signal: oci::stop_signal(container, &image.config),
         image_id: image.id,
+        resources: container.resources.clone().unwrap_or_default(),
         post_start: hook::post_start(container),
         volumes: launch.volumes,
         user: process_user(&launch.spec),

@@ -125,6 +125,7 @@ impl Instance {
                 image_id: request.image_id.clone(),
                 log: request.log.file.clone(),
                 stop_signal: request.stop_signal,
+                resources: request.resources.clone(),
                 post_start: HookState::None,
                 pre_stop: HookState::None,
                 state,

@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::{Deserialize, Serialize};
 
 use super::record::sigterm;
@@ -18,6 +19,7 @@ pub use super::record::{
     PodRecord, SandboxSpec, StopPhase,
 };
 use crate::pod::hook::Hook;
+use crate::pod::stored;
 pub use crate::sys::{clock::Stamp, process::ProcessId};
 use crate::volume::spec::VolumeOrder;
 
@@ -106,6 +108,9 @@ pub struct CreateContainer {
     /// P-79.
     #[serde(default = "sigterm")]
     pub stop_signal: i32,
+    /// Goes into the record as it is.
+    #[serde(default, deserialize_with = "stored::resources")]
+    pub resources: ResourceRequirements,
     /// P-90: run once the container runs. It has no time limit; a container that ends ends it.
     #[serde(default)]
     pub post_start: Option<Hook>,

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::{Deserialize, Serialize};
 
-use crate::pod::{PodUid, StaticPod};
+use crate::pod::{PodUid, StaticPod, stored};
 use crate::sys::{clock::Stamp, process::ProcessId};
 
 /// Written by the agent to `pod.json` before it starts the holder (N-81, S-165), so that a later agent, or `vetch stop`
@@ -109,6 +110,9 @@ pub struct ContainerRecord {
     /// P-79: as given at its creation.
     #[serde(default = "sigterm")]
     pub stop_signal: i32,
+    /// What it was started with; an edit in place does not change it. Of older holders empty.
+    #[serde(default, deserialize_with = "stored::resources")]
+    pub resources: ResourceRequirements,
     /// P-90: how far its postStart hook is.
     #[serde(default)]
     pub post_start: HookState,

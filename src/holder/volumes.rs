@@ -161,8 +161,9 @@ impl Holder {
     pub(super) fn finish_write(&mut self, (number, id): (u64, u64), outcome: Outcome) {
         let reply = match outcome {
             Outcome::Done => Reply::Done,
-            Outcome::Failed(kind, message) | Outcome::NotExecuted(kind, message) => {
-                failed(kind, message)
+            // Whatever became of the worker.
+            Outcome::Failed(_, message) | Outcome::NotExecuted(_, message) => {
+                failed(FailureKind::Volume, message)
             }
             Outcome::Started(_) => failed(FailureKind::Volume, "it made a process".to_owned()),
         };

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
     ContainerStateWaiting, ContainerStatus, ContainerUser, LinuxContainerUser, Pod,
+    ResourceRequirements, VolumeMount, VolumeMountStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,6 +16,7 @@ use super::sandbox::{self, Obstacle};
 use super::{
     ContainerHistory, LiveInstance, PastInstance, PodHistory, SandboxState, StopCause, init, notes,
 };
+use crate::holder::proto::ContainerRecord;
 use crate::pod::lifecycle::{self, Role};
 
 /// P-141: bytes of termination messages in one pod's status.
@@ -132,13 +134,16 @@ impl<'a> Subject<'a> {
             Shown::Passed => (passed(), None),
             Shown::Waiting => (self.waiting(), past.last.as_ref()),
         };
-        let is_running = matches!(shown, Shown::Running(_));
-        let resources = self.container.resources.as_ref().filter(|_| is_running);
+        let resources = match shown {
+            Shown::Running(live) => self.resources(live),
+            Shown::Terminated(_) | Shown::Passed | Shown::Waiting => None,
+        };
         let allocated = resources.and_then(|resources| resources.requests.clone());
         let base = ContainerStatus {
-            // P-139.
             allocated_resources: allocated.filter(|list| !list.is_empty()),
             resources: resources.cloned(),
+            volume_mounts: volume_mounts(self.container),
+            user: self.user(),
             name: self.container.name.clone(),
             ready: self.is_ready(shown),
             started: Some(matches!(shown, Shown::Running(live) if live.started)),
@@ -146,19 +151,22 @@ impl<'a> Subject<'a> {
             last_state: last_state.map(terminated),
             ..ContainerStatus::default()
         };
-        let mut status = identified(base, self.container, past);
-        status.user = self.user(status.container_id.as_deref());
-        status
+        identified(base, self.container, past)
     }
 
-    /// C-36: of the instance that is shown, while its holder lives.
-    fn user(&self, container_id: Option<&str>) -> Option<ContainerUser> {
-        let SandboxState::Ready { containers, .. } = &self.view.sandbox?.state else {
-            return None;
-        };
-        let mut records = containers.iter();
-        let record = records.find(|r| Some(container_id_of(&r.id).as_str()) == container_id)?;
-        let user = record.user.as_ref()?;
+    /// The holder's record of an instance, while the holder lives.
+    fn record(&self, id: &str) -> Option<&'a ContainerRecord> {
+        match &self.view.sandbox?.state {
+            SandboxState::Ready { containers, .. } => containers.iter().find(|r| r.id == id),
+            SandboxState::Starting | SandboxState::Dead { .. } => None,
+        }
+    }
+
+    /// C-36: of the newest instance.
+    fn user(&self) -> Option<ContainerUser> {
+        let (current, last) = (self.past.current.as_ref(), self.past.last.as_ref());
+        let newest = current.map(|c| &c.id).or(last.map(|l| &l.id))?;
+        let user = self.record(newest)?.user.as_ref()?;
         let groups = user.groups.iter().map(|gid| i64::from(*gid));
         Some(ContainerUser {
             linux: Some(LinuxContainerUser {
@@ -167,6 +175,12 @@ impl<'a> Subject<'a> {
                 supplemental_groups: Some(groups.collect()),
             }),
         })
+    }
+
+    /// P-139: those that the instance was started with: a pod that was edited in place may have others by now.
+    fn resources(&self, live: &LiveInstance) -> Option<&'a ResourceRequirements> {
+        let resources = &self.record(&live.id)?.resources;
+        (*resources != ResourceRequirements::default()).then_some(resources)
     }
 
     /// P-133: what waits shows so, what is about to start again stays terminated. P-165: a lost instance is shown as the
@@ -262,7 +276,7 @@ fn identified(
         Some((id, image, image_id, count)) => ContainerStatus {
             image: image.clone(),
             image_id: image_id.clone(),
-            container_id: Some(container_id_of(id)),
+            container_id: Some(container_id(id)),
             restart_count: i32::try_from(count).unwrap_or(i32::MAX),
             ..base
         },
@@ -271,6 +285,27 @@ fn identified(
             ..base
         },
     }
+}
+
+/// V-51: as kubelet, which shows what the manifest says, but for `IfPossible`, of which it shows what came of it.
+fn volume_mounts(container: &Container) -> Option<Vec<VolumeMountStatus>> {
+    let status = |mount: &VolumeMount| {
+        let is_read_only = mount.read_only == Some(true);
+        let mode = match lifecycle::is_recursive_read_only(mount) {
+            true => "Enabled",
+            false => "Disabled",
+        };
+        VolumeMountStatus {
+            name: mount.name.clone(),
+            mount_path: mount.mount_path.clone(),
+            read_only: mount.read_only,
+            recursive_read_only: is_read_only.then(|| mode.to_owned()),
+            ..VolumeMountStatus::default()
+        }
+    };
+    let mounts = container.volume_mounts.as_deref().unwrap_or_default();
+    let statuses: Vec<_> = mounts.iter().map(status).collect();
+    Some(statuses).filter(|statuses| !statuses.is_empty())
 }
 
 fn running(live: &LiveInstance) -> ContainerState {
@@ -291,7 +326,7 @@ fn terminated(ended: &PastInstance) -> ContainerState {
     };
     ContainerState {
         terminated: Some(ContainerStateTerminated {
-            container_id: Some(container_id_of(&ended.id)),
+            container_id: Some(container_id(&ended.id)),
             exit_code: exit.code,
             signal: exit.signal,
             reason: Some(reason.to_owned()),
@@ -341,7 +376,7 @@ fn limit_messages(status: &mut ContainerStatus, max: usize) {
     }
 }
 
-fn container_id_of(id: &str) -> String {
+fn container_id(id: &str) -> String {
     format!("vetch://{id}")
 }
 

@@ -1,6 +1,8 @@
 //! The parts that containers play in a pod, and what their exits mean (sections 2.4 and 2.5 of the specification).
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRuleOnExitCodes, Pod, Volume};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRuleOnExitCodes, Pod, Volume, VolumeMount,
+};
 
 /// The part that a container plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,15 @@ pub fn mounted_volumes<'a>(
         let mut mounts = container.volume_mounts.iter().flatten();
         mounts.any(|mount| mount.name == volume.name)
     })
+}
+
+/// V-51: also what is mounted below it is read-only. The oldest kernel that libcontainer runs on can do that, so that
+/// `IfPossible` is the same as `Enabled`.
+pub fn is_recursive_read_only(mount: &VolumeMount) -> bool {
+    matches!(
+        mount.recursive_read_only.as_deref(),
+        Some("IfPossible" | "Enabled")
+    )
 }
 
 /// Every image that it names: of its containers, and of its image volumes.

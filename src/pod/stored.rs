@@ -1,17 +1,31 @@
-//! Pods inside JSON of our own: records and answers of the agent. They are read by the deserializer of manifests, since a
-//! second one for the types of Kubernetes would be 0.5 MB more binary: `#[serde(deserialize_with = "stored::pod")]`.
+//! Pods, and parts of them, inside JSON of our own: records and answers of the agent. They are read by the deserializer of
+//! manifests, since a second one for the types of Kubernetes would be 0.5 MB more binary:
+//! `#[serde(deserialize_with = "stored::pod")]`. Unknown fields are those of a newer version and left out.
 
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Pod;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
 
 use super::decode;
 use super::report::{Report, Scope};
 use super::yaml::{Entry, Node, Scalar, Value};
 
-/// One pod. Unknown fields are those of a newer version and left out.
+/// One pod.
 pub fn pod<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pod, D::Error> {
+    read(deserializer)
+}
+
+/// Limits and requests of a container.
+pub fn resources<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ResourceRequirements, D::Error> {
+    read(deserializer)
+}
+
+fn read<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let node = Node::deserialize(deserializer)?;
     let report = Report::new("");
     let scope = Scope {
@@ -20,10 +34,10 @@ pub fn pod<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pod, D::Error> 
         prefix: "",
     };
     match decode::decode(scope) {
-        Some(pod) if !report.has_mistakes() => Ok(pod),
+        Some(value) if !report.has_mistakes() => Ok(value),
         Some(_) | None => {
             let problem = report.finish().into_iter().next();
-            let problem = problem.map_or_else(|| "not a pod".to_owned(), |d| d.to_string());
+            let problem = problem.map_or_else(|| "of another type".to_owned(), |d| d.to_string());
             Err(D::Error::custom(problem))
         }
     }

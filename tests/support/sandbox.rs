@@ -173,6 +173,7 @@ impl Sandbox {
             termination_message: Some(termination),
             termination_message_from_logs: false,
             stop_signal: libc::SIGTERM,
+            resources: Default::default(),
             volumes: self.mounts.order.clone(),
             post_start: None,
         };

@@ -79,9 +79,9 @@ fn state(ids: &[&str]) -> Box<HolderState> {
                 image_id: String::new(),
                 log: "/log".into(),
                 stop_signal: 15,
+                resources: Default::default(),
                 post_start: HookState::None,
                 pre_stop: HookState::None,
-
                 state: InstanceState::Exited(exit.clone()),
             })
             .collect(),

@@ -18,9 +18,9 @@ fn state(messages: &[&str]) -> HolderState {
         image_id: String::new(),
         log: "/x".into(),
         stop_signal: 15,
+        resources: Default::default(),
         post_start: HookState::None,
         pre_stop: HookState::None,
-
         state: InstanceState::Exited(Exit {
             started_at: None,
             finished_at: crate::sys::clock::now(),

@@ -9,6 +9,7 @@ use oci_spec::runtime::Mount;
 use super::super::env::Variables;
 use super::super::mounts::{bind, clean};
 use crate::pod::env::expand;
+use crate::pod::lifecycle::is_recursive_read_only;
 use crate::pod::names::is_descending_path;
 use crate::volume::spec::{Propagation, Source, VolumeMount};
 
@@ -60,17 +61,12 @@ fn expanded(expression: &str, env: &Variables) -> Result<PathBuf, String> {
 
 /// V-30, V-50, V-51, V-57; `source` is the bind that the holder makes.
 pub(super) fn in_spec(wanted: &Wanted, volume: &Source, source: &Path) -> Mount {
-    let is_recursive = matches!(
-        wanted.recursive_read_only.as_deref(),
-        Some("IfPossible" | "Enabled")
-    );
     let is_fixed = matches!(volume, Source::Files | Source::Image { .. });
     let is_read_only = wanted.read_only == Some(true) || is_fixed;
     let mut options = vec!["rbind"];
-    options.push(match (is_read_only, is_recursive) {
+    options.push(match (is_read_only, is_recursive_read_only(wanted)) {
         (false, _) => "rw",
         (true, false) => "ro",
-        // The oldest kernel that libcontainer runs on can do it, so that IfPossible is the same.
         (true, true) => "rro",
     });
     if matches!(volume, Source::Image { .. }) {

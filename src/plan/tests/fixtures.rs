@@ -161,6 +161,7 @@ fn instance(name: &str, restart_count: u32, state: InstanceState) -> ContainerRe
         image_id: "sha256:app".into(),
         log: format!("/log/{name}/{restart_count}.log").into(),
         stop_signal: 15,
+        resources: Default::default(),
         post_start: HookState::None,
         pre_stop: HookState::None,
         state,

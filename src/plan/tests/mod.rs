@@ -2,6 +2,7 @@
 
 mod admission;
 mod changes;
+mod containers;
 mod deadline;
 mod details;
 mod eviction;

@@ -270,21 +270,7 @@ fn a_failed_post_start_hook_is_shown() {
     assert_eq!(waiting.message.as_deref(), Some("exit code 1"));
 }
 
-/// P-120…P-124 of a pod that nobody else holds up, in kubelet's order.
-/// P-139.
-#[test]
-fn a_running_container_shows_what_it_may_use() {
-    let mut pod = pod("u1", "Always", &["main"]);
-    let wanted = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}});
-    let spec = pod.pod.spec.as_mut().unwrap();
-    spec.containers[0].resources = serde_json::from_value(wanted.clone()).unwrap();
-    let plan = after(&pod, &[vec![running("main", 0, 1)]]);
-    let shown = &status(&plan).container_statuses.as_ref().unwrap()[0];
-    let shown = serde_json::to_value(shown).unwrap();
-    assert_eq!(shown["resources"], wanted);
-    assert_eq!(shown["allocatedResources"], wanted["requests"]);
-}
-
+/// P-153, P-154.
 #[test]
 fn problems_are_waiting_reasons() {
     let p = pod("u1", "Always", &["a"]);

@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use serde::{Deserialize, Serialize};
 
 /// A field like those of records.
@@ -47,4 +47,21 @@ fn a_wrong_type_is_an_error() {
     let error = read(r#"{"pod":{"spec":{"hostNetwork":"maybe","containers":[]}}}"#).unwrap_err();
     assert!(error.contains("spec.hostNetwork"), "{error}");
     assert!(read(r#"{"pod":[]}"#).is_err());
+}
+
+/// Of containers, as holders keep them.
+#[test]
+fn resources_are_read_as_they_were_written() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Record {
+        #[serde(default, deserialize_with = "super::resources")]
+        resources: ResourceRequirements,
+    }
+    let json = r#"{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"100m"}}}"#;
+    let read: Record = serde_json::from_str(json).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), json);
+    assert_eq!(read.resources.limits.unwrap().len(), 2);
+    let none: Record = serde_json::from_str("{}").unwrap();
+    let written = serde_json::to_string(&none).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&written).unwrap(), none);
 }

@@ -108,6 +108,7 @@ impl Instance {
                 image_id: create.image_id.clone(),
                 log: create.log.file.clone(),
                 stop_signal: create.stop_signal,
+                resources: create.resources.clone(),
                 post_start: HookState::None,
                 pre_stop: HookState::None,
                 state,

@@ -344,6 +344,7 @@ impl World {
             termination_message: None,
             termination_message_from_logs: false,
             stop_signal: 15,
+            resources: spec.resources.clone().unwrap_or_default(),
             post_start: hook::post_start(spec),
             volumes: Default::default(),
         }
