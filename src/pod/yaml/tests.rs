@@ -213,9 +213,26 @@ fn read_one(text: &str) -> Result<Node, TestCaseError> {
     }))
 }
 
+/// YAML 1.1 took them for line breaks. serde_yaml still writes them so, with a line break and an indentation of their own
+/// that a reader of YAML 1.2, for which they are letters like others, takes for a space.
+const OLD_BREAKS: [char; 2] = ['\u{2028}', '\u{2029}'];
+
+/// Within a line, and NEL with them: no text that somebody wrote is cut there.
+#[test]
+fn the_line_breaks_of_yaml_1_1_are_text() {
+    for c in ['\u{85}', '\u{2028}', '\u{2029}'] {
+        for text in [format!("a{c}b"), format!("'a{c}b'"), format!("\"a{c}b\"")] {
+            let node = read_one(&format!("{text}\n")).unwrap();
+            assert_eq!(node.text(), Some(format!("a{c}b").as_str()), "{text:?}");
+        }
+    }
+}
+
 proptest! {
     #[test]
-    fn reads_what_serde_yaml_writes(value in json()) {
+    fn reads_what_serde_yaml_writes(
+        value in json().prop_filter("written otherwise", |v| !v.to_string().contains(OLD_BREAKS))
+    ) {
         let text = serde_yaml::to_string(&value).unwrap();
         prop_assert!(matches(&value, &read_one(&text)?), "{text}");
     }
