@@ -14,21 +14,10 @@ use oci_spec::runtime::Mount;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
+use crate::pod::names::PROC_FILES;
+
 /// As many as the kernel follows.
 const MAX_LINKS: u32 = 40;
-/// What may be mounted over below /proc, as with runc; anything else there is how a container is confined, or watched.
-const PROC_FILES: [&str; 10] = [
-    "cpuinfo",
-    "diskstats",
-    "loadavg",
-    "meminfo",
-    "slabinfo",
-    "stat",
-    "swaps",
-    "sys/crypto/fips_enabled",
-    "sys/kernel/ns_last_pid",
-    "uptime",
-];
 
 /// What a place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,18 @@
-//! The syntax of Kubernetes names.
+//! The syntax of names and paths in a manifest.
+
+/// What may be mounted over below /proc, as with runc. Anything else there is how a container is confined, or watched.
+pub(crate) const PROC_FILES: [&str; 10] = [
+    "cpuinfo",
+    "diskstats",
+    "loadavg",
+    "meminfo",
+    "slabinfo",
+    "stat",
+    "swaps",
+    "sys/crypto/fips_enabled",
+    "sys/kernel/ns_last_pid",
+    "uptime",
+];
 
 /// Lower-case letters, digits and `-`, at most 63, beginning and ending alphanumeric.
 pub(super) fn is_dns_label(text: &str) -> bool {

@@ -6,21 +6,9 @@ use std::path::{Component, Path};
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
 use super::one_of;
-use crate::pod::names::is_descending_path;
+use crate::pod::names::{PROC_FILES, is_descending_path};
 use crate::pod::report::Scope;
 use crate::pod::suggest;
-
-/// What programs may be shown in place of the kernel's own, as runc has it.
-const BELOW_PROC: [&str; 8] = [
-    "cpuinfo",
-    "diskstats",
-    "loadavg",
-    "meminfo",
-    "slabinfo",
-    "stat",
-    "swaps",
-    "uptime",
-];
 
 /// S-116; `path` is the container's.
 pub(super) fn all(spec: &PodSpec, container: &Container, path: &str, scope: Scope<'_>) {
@@ -78,10 +66,10 @@ fn target(mount: &VolumeMount, path: &str, scope: Scope<'_>) {
             &path,
             "/dev is made for each container; mount what is needed of it, such as /dev/ttyUSB0",
         ),
-        ["proc", rest @ ..] if !matches!(rest, [file] if BELOW_PROC.contains(file)) => {
+        ["proc", rest @ ..] if !PROC_FILES.contains(&rest.join("/").as_str()) => {
             let message = format!(
                 "nothing can be mounted over /proc, and below it only over {}",
-                BELOW_PROC.join(", ")
+                PROC_FILES.join(", ")
             );
             scope.error(&path, &message);
         }
