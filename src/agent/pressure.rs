@@ -18,10 +18,10 @@ use crate::api::types::NodeCondition;
 use crate::config::{Signal, Threshold};
 use crate::error::chain;
 use crate::figures::Depth;
-use crate::figures::pressure::{self, Shortage, quantity};
+use crate::figures::pressure::{self, Shortage};
 use crate::holder::proto::Stamp;
 use crate::plan;
-use crate::pod::{PodUid, lifecycle};
+use crate::pod::{PodUid, lifecycle, quantity};
 
 /// How long images are left alone after they were looked through: those that are in nobody's use go after as long.
 const RECLAIM_PAUSE_MS: u64 = 120_000;
@@ -215,8 +215,8 @@ fn message(shortage: &Shortage) -> String {
     format!(
         "The node was low on resource: {}. Threshold quantity: {}, available: {}.",
         resource(shortage.signal).as_str(),
-        quantity(threshold),
-        quantity(shortage.level.available)
+        quantity::text(threshold),
+        quantity::text(shortage.level.available)
     )
 }
 
@@ -375,7 +375,7 @@ impl Agent {
 /// `nodefs.available is below 10%`.
 fn limit(shortage: &Shortage) -> String {
     let threshold = match shortage.threshold {
-        Threshold::Amount(amount) => quantity(amount),
+        Threshold::Amount(amount) => quantity::text(amount),
         Threshold::Share(share) if share.is_multiple_of(1000) => format!("{}%", share / 1000),
         Threshold::Share(share) => format!("{:.3}%", f64::from(share) / 1000.0),
     };

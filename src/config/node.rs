@@ -6,12 +6,10 @@ use std::time::Duration;
 use super::file::File;
 use super::place::{ConfigError, Place};
 use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
-use crate::pod::{duration, names, quantity, sysctl};
+use crate::pod::{CRITICAL_PRIORITY, duration, names, quantity, sysctl};
 
 /// Billionths of a whole one.
 pub(super) const NANOS: u128 = 1_000_000_000;
-/// N-26: `system-cluster-critical` and above.
-const CRITICAL: i32 = 2_000_000_000;
 const BAD_START: &str = "must be between 1s and the longest back-off";
 const BAD_ENFORCED: &str = "must be [pods], or [] for nothing; other cgroups are not ours";
 const BAD_SWAP: &str = "must be NoSwap: containers do not swap";
@@ -208,7 +206,7 @@ pub(super) fn default_turns() -> Vec<ShutdownTurn> {
 }
 
 fn usual_turns(normal_ms: u64, critical_ms: u64) -> Vec<ShutdownTurn> {
-    let turns = [(0, normal_ms), (CRITICAL, critical_ms)];
+    let turns = [(0, normal_ms), (CRITICAL_PRIORITY, critical_ms)];
     turns
         .map(|(priority, grace_ms)| ShutdownTurn { priority, grace_ms })
         .into()

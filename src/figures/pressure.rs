@@ -91,14 +91,3 @@ impl Levels {
         thresholds.iter().filter_map(met).collect()
     }
 }
-
-/// An amount as a Quantity of powers of two: `100Mi`, `1536`.
-pub fn quantity(amount: u64) -> String {
-    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let (mut amount, mut unit) = (amount, 0);
-    while amount > 0 && amount.is_multiple_of(1024) && unit + 1 < units.len() {
-        amount /= 1024;
-        unit += 1;
-    }
-    format!("{amount}{}", units[unit])
-}

@@ -2,6 +2,7 @@
 //! controller, and there is nothing to do here.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use oci_spec::runtime::{LinuxDeviceCgroup, Spec};
@@ -53,10 +54,7 @@ fn attach(dir: &Path, rules: &[LinuxDeviceCgroup]) -> Result<(), DeviceError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(dir, flags, Mode::empty())
         .map_err(io::Error::from)
-        .and_then(|dir| {
-            use std::os::fd::AsFd;
-            bpf::attach(&program, dir.as_fd())
-        })
+        .and_then(|dir| bpf::attach(&program, dir.as_fd()))
         .map_err(|source| DeviceError::Attach {
             path: dir.to_owned(),
             source,

@@ -10,10 +10,7 @@ use super::observed::{Resource, Shortage};
 use super::outcome::Outcome;
 use super::pass::{PodView, World};
 use super::{Halt, History, PodHistory, SandboxState, events};
-use crate::pod::{PodUid, StaticPod, requests};
-
-/// `system-cluster-critical` and above: never evicted.
-const CRITICAL: i32 = 2_000_000_000;
+use crate::pod::{CRITICAL_PRIORITY, PodUid, StaticPod, requests};
 
 /// N-9.
 pub(super) const GRACE_MS: u64 = 1000;
@@ -53,7 +50,8 @@ pub(super) fn victim<'a>(world: World<'a>, history: &History) -> Option<&'a PodU
         let pod = world.desired.get(uid)?;
         let memory = history.pods.get(uid)?;
         let runs = matches!(sandbox.state, SandboxState::Ready { .. });
-        let stays = memory.finished.is_some() || memory.is_removed() || pod.priority() >= CRITICAL;
+        let is_critical = pod.priority() >= CRITICAL_PRIORITY;
+        let stays = memory.finished.is_some() || memory.is_removed() || is_critical;
         (runs && !stays).then_some((uid, pod))
     });
     let ranked = candidates.min_by_key(|(uid, pod)| rank(shortage, uid, pod));

@@ -34,6 +34,9 @@ pub(crate) mod yaml;
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
+/// `spec.priority` of `system-cluster-critical`; who has as much or more is critical (N-7, N-26).
+pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+
 /// A pod's UID: 32 hex digits of the normalised document's hash (S-66, S-67), or the manifest's own `metadata.uid`
 /// (S-68). Always safe as a file name: `[A-Za-z0-9._-]{1,64}`, not starting with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -54,6 +54,17 @@ fn unit(suffix: &str) -> Option<(i128, i32)> {
     }
 }
 
+/// An amount as a Quantity of powers of two: `100Mi`, `1536`.
+pub fn text(amount: u64) -> String {
+    let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let (mut amount, mut unit) = (amount, 0);
+    while amount > 0 && amount.is_multiple_of(1024) && unit + 1 < units.len() {
+        amount /= 1024;
+        unit += 1;
+    }
+    format!("{amount}{}", units[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::{NANOS, nanos};
@@ -88,6 +99,19 @@ mod tests {
             ("Infinity", None),
         ] {
             assert_eq!(nanos(text), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_written_as_quantities() {
+        for (amount, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1536, "1536"),
+            (100 << 20, "100Mi"),
+            (3 << 39, "1536Gi"),
+        ] {
+            assert_eq!(super::text(amount), text);
         }
     }
 }
