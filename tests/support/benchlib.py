@@ -1,6 +1,7 @@
 """What tests/bench needs: a private agent, a private podman, a beacon that containers connect to, /proc readers."""
 
 import asyncio
+import base64
 import collections
 import contextlib
 import hashlib
@@ -60,6 +61,11 @@ def usage(pids):
     return Usage(written, switches)
 
 
+def comm(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def cpu_s(pids):
     """CPU seconds of these processes and of the children that they have reaped."""
     ticks = 0
@@ -67,6 +73,15 @@ def cpu_s(pids):
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         ticks += sum(int(field) for field in fields[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def cgroup_cpu_s(cgroup):
+    """CPU seconds of all that is and was in a cgroup and below."""
+    v1 = pathlib.Path(f"/sys/fs/cgroup/cpuacct{cgroup}/cpuacct.usage")
+    if v1.exists():
+        return int(v1.read_text()) / 1e9
+    v2 = pathlib.Path(f"/sys/fs/cgroup{cgroup}/cpu.stat").read_text()
+    return int(v2.split("usage_usec")[1].split()[0]) / 1e6
 
 
 def busybox_rootfs(directory):
@@ -108,6 +123,31 @@ def pod(name, label, port):
                  "command": ["sh", "-c", SCRIPT.format(port=port)]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"v": label}},
                        "spec": {"hostNetwork": True, "containers": [container]}})
+
+
+def pod_with_volumes(name, label, port):
+    """The same with limits and three volumes: of the host, on a tmpfs, and the Secret that all pods share."""
+    manifest = json.loads(pod(name, label, port))
+    container = manifest["spec"]["containers"][0]
+    container["resources"] = {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "5m", "memory": "1Mi"}}
+    container["volumeMounts"] = [{"name": volume, "mountPath": f"/{volume}", "readOnly": volume == "host"}
+                                 for volume in ("host", "memory", "secret")]
+    manifest["spec"]["volumes"] = [{"name": "host", "hostPath": {"path": "/usr/share", "type": "Directory"}},
+                                   {"name": "memory", "emptyDir": {"medium": "Memory"}},
+                                   {"name": "secret", "secret": {"secretName": "s"}}]
+    return json.dumps(manifest)
+
+
+def pod_of_one_process_tree(name, label, port):
+    """The same as `pod`, with a first process that all its containers share."""
+    manifest = json.loads(pod(name, label, port))
+    manifest["spec"]["shareProcessNamespace"] = True
+    return json.dumps(manifest)
+
+
+def secret(value):
+    """The Secret of `pod_with_volumes`."""
+    return json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"value": value}})
 
 
 def probed_pod(name, handler):
@@ -185,7 +225,7 @@ class Beacon:
 class Agent:
     """A vetch agent with private directories and cgroup root, its image loaded, ended with all its pods at the end."""
 
-    def __init__(self, bench, scratch, pods):
+    def __init__(self, bench, scratch, pods, kind):
         self.scratch, self.binary, self.run_dir = scratch, bench.binary, bench.run_directory()
         self.beacon = Beacon()
         self.manifests = scratch / "m"
@@ -194,8 +234,10 @@ class Agent:
         busybox_rootfs(scratch / "rootfs")
         docker_archive(scratch / "rootfs", scratch / "image.tar")
         self.vetch("image", "import", "--root-dir", scratch / "root", scratch / "image.tar")
+        if kind is pod_with_volumes:
+            self.change_secret("0")
         for number in range(pods):
-            self.apply(f"p{number}", self.pod(f"p{number}"))
+            self.apply(f"p{number}", kind(f"p{number}", "v", self.beacon.port))
         self.started = self.ready_after = 0.0
         self.process = self.spawn()
 
@@ -221,13 +263,18 @@ class Agent:
     def pod(self, name, label="v"):
         return pod(name, label, self.beacon.port)
 
-    def apply(self, name, text):
+    def apply(self, name, text, mode=0o644):
         """Renames a manifest into place; returns the moment before the rename."""
         temporary = self.scratch / f"{name}.new"
         temporary.write_text(text)
+        temporary.chmod(mode)
         start = time.monotonic()
         temporary.rename(self.manifests / f"{name}.json")
         return start
+
+    def change_secret(self, value):
+        """Returns the moment before the change."""
+        return self.apply("secret", secret(value), mode=0o600)
 
     def remove(self, name):
         (self.manifests / f"{name}.json").unlink()
@@ -243,9 +290,42 @@ class Agent:
             time.sleep(0.5)
         sys.exit("tests/bench: the pods are not ready")
 
+    def states(self):
+        return [json.loads(path.read_text()) for path in (self.run_dir / "holders").glob("*/state.json")]
+
     def holders(self):
-        states = (self.run_dir / "holders").glob("*/state.json")
-        return [json.loads(state.read_text())["process"]["pid"] for state in states]
+        return [state["process"]["pid"] for state in self.states()]
+
+    def first_processes(self):
+        """Of pods whose containers see each other's processes: what reaps there."""
+        def parent(pid):
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+        holders = {str(pid) for pid in self.holders()}
+        pauses = [pid for pid in os.listdir("/proc") if pid.isdigit() and comm(pid) == "pause"]
+        return [int(pid) for pid in pauses if parent(pid) in holders]
+
+    def containers(self, count):
+        """The first process of each, once the holders have so many on record."""
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            containers = [container for state in self.states() for container in state["containers"]]
+            pids = [container["state"]["Running"]["process"]["pid"] for container in containers]
+            if len(pids) >= count:
+                return pids
+            time.sleep(0.05)
+        sys.exit("tests/bench: containers are missing")
+
+    def summary(self):
+        """Bytes of the answer to /stats/summary."""
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        client.settimeout(DEADLINE_S)
+        with client:
+            client.connect(str(self.run_dir / "agent.sock"))
+            client.sendall(b"GET /stats/summary HTTP/1.1\r\nHost: vetch\r\nConnection: close\r\n\r\n")
+            answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+        if b" 200 " not in answer.split(b"\r\n")[0]:
+            sys.exit(f"tests/bench: /stats/summary: {answer[:200]}")
+        return answer
 
     def close(self):
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -254,23 +334,65 @@ class Agent:
         self.beacon.close()
 
 
+class Volumes:
+    """Those of a container of `pod_with_volumes`, or none: ordered of its holder again, or mounted by others as they are."""
+
+    SOURCES = {"host": {"HostPath": {"path": "/usr/share", "kind": "Directory"}},
+               "memory": {"Memory": {"size_bytes": None}},
+               "secret": "Files"}
+
+    def __init__(self, holder, mounts):
+        self.holder = holder
+        wanted = [mount["destination"].strip("/") for mount in mounts]
+        self.names = [name for name in wanted if name in self.SOURCES]
+
+    def order(self):
+        mounts = [{"volume": name, "sub_path": None, "propagation": "Private"} for name in self.names]
+        volumes = [{"name": name, "source": self.SOURCES[name]} for name in self.names]
+        return {"volumes": volumes, "mounts": mounts, "fs_group": None}
+
+    def payload(self):
+        """A descriptor, if any."""
+        if not self.names:
+            return []
+        files = {"value": {"data": base64.b64encode(b"0").decode(), "mode": 0o644}}
+        generation = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+        content = {"generation": generation, "volumes": {"secret": {"hash": "0", "files": files, "gid": None}}}
+        file = os.memfd_create("bench", os.MFD_CLOEXEC)
+        os.write(file, json.dumps(content).encode())
+        return [file]
+
+    def binds(self, container):
+        """Where the holder will have them, by mount point."""
+        binds = self.holder / "mounts" / container
+        return {f"/{name}": str(binds / str(index)) for index, name in enumerate(self.names)}
+
+    def roots(self):
+        """Where they are, in the holder's mount namespace."""
+        return {f"/{name}": "/usr/share" if name == "host" else str(self.holder / "volumes" / name) for name in self.names}
+
+
 class Bundle:
     """The bundle of a running container, started again under new ids by its holder, crun and runc."""
 
     def __init__(self, agent):
         self.agent = agent
+        agent.containers(1)
         self.holder = next((agent.run_dir / "holders").iterdir())
         bundle = next((self.holder / "containers").iterdir())
         self.spec = json.loads((bundle / "config.json").read_text())
         self.spec["process"]["args"] = ["sleep", "100000"]
+        self.volumes = Volumes(self.holder, self.spec["mounts"])
         self.record = json.loads((self.holder / "state.json").read_text())["containers"][0]
         self.layers = [str(path) for path in (agent.scratch / "root/images").glob("layers/sha256/*/fs")]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(str(self.holder / "holder.sock"))
         self.socket.settimeout(DEADLINE_S)
 
-    def write_spec(self, directory, container):
+    def write_spec(self, directory, container, sources):
         spec = json.loads(json.dumps(self.spec))
+        for mount in spec["mounts"]:
+            mount["source"] = sources.get(mount["destination"], mount.get("source"))
         spec["linux"]["cgroupsPath"] = os.path.dirname(self.spec["linux"]["cgroupsPath"]) + "/" + container
         directory.mkdir(parents=True)
         (directory / "config.json").write_text(json.dumps(spec))
@@ -280,7 +402,7 @@ class Bundle:
         writable = self.agent.scratch / "bench-layer" / container
         (writable / "upper").mkdir(parents=True)
         (writable / "work").mkdir()
-        self.write_spec(self.holder / "containers" / container, container)
+        self.write_spec(self.holder / "containers" / container, container, self.volumes.binds(container))
         create = {
             "id": container, "name": f"b{number}", "restart_count": 0, "hash": "0", "image": self.record["image"],
             "image_id": self.record["image_id"],
@@ -289,17 +411,20 @@ class Bundle:
                             "capabilities": self.spec["process"]["capabilities"]["bounding"]},
             "log": {"file": str(self.agent.scratch / f"b{number}.log"), "link": str(self.agent.scratch / f"l{number}"),
                     "max_size": 1 << 20, "max_files": 2},
-            "termination_message": None, "termination_message_from_logs": False}
+            "termination_message": None, "termination_message_from_logs": False, "volumes": self.volumes.order()}
+        payload = self.volumes.payload()
         start = time.monotonic()
-        answer = self.ask(number, {"Create": create})
+        answer = self.ask(number, {"Create": create}, payload)
         elapsed = time.monotonic() - start
         if "Started" not in str(answer):
             sys.exit(f"tests/bench: the holder could not start a container: {answer}")
         self.ask(number, {"Stop": {"id": container, "signal": 9, "grace_ms": 2000, "reason": "bench"}})
         return elapsed
 
-    def ask(self, number, request):
-        self.socket.send(json.dumps({"id": number, "request": request}).encode())
+    def ask(self, number, request, fds=()):
+        socket.send_fds(self.socket, [json.dumps({"id": number, "request": request}).encode()], list(fds))
+        for fd in fds:
+            os.close(fd)
         while True:
             answer = json.loads(self.socket.recv(1 << 18))
             if "Reply" in answer and answer["Reply"]["id"] == number:
@@ -309,7 +434,7 @@ class Bundle:
         """The overlay is mounted beforehand: neither crun nor runc does that; the holder's figure includes it."""
         container = f"vb-{os.getpid()}-{number}"
         directory = self.agent.run_dir / f"{runtime}-{number}"
-        self.write_spec(directory, container)
+        self.write_spec(directory, container, self.volumes.roots())
         (directory / "rootfs").mkdir()
         writable = self.agent.scratch / f"{runtime}-{number}"
         for part in ("upper", "work"):
@@ -405,8 +530,8 @@ class Bench:
         return path
 
     @contextlib.contextmanager
-    def agent(self, pods=0):
-        agent = Agent(self, self.directory(), pods)
+    def agent(self, pods=0, kind=pod):
+        agent = Agent(self, self.directory(), pods, kind)
         try:
             yield agent
         finally:
