@@ -62,33 +62,46 @@ impl Tree<'_> {
         self.walk(path, kind).map(|_| ())
     }
 
-    /// The same for a bind mount's target. A link of the image there that cannot be made to lead to a place (a loop, or
-    /// something below another mount) gives way.
+    /// The same for a bind mount's target. A link of the image there that cannot be made to lead to a place (a loop, the
+    /// root, something below another mount or in /proc) gives way.
     fn make_mount_point(&self, path: &Path, kind: Kind) -> Result<(), Errno> {
-        let failed = match self.make(path, kind) {
-            Err(error @ (Errno::LOOP | Errno::XDEV)) => error,
-            other => return other,
+        let failed = match self.walk(path, kind) {
+            // Nobody can want to have it over the root.
+            Ok(place) if place.as_os_str().is_empty() => Errno::LOOP,
+            Err(error @ (Errno::LOOP | Errno::XDEV | Errno::ACCESS)) => error,
+            other => return other.map(|_| ()),
         };
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(());
         };
         let parent = match self.walk(parent, Kind::Directory) {
             // It lies in another mount, which is empty yet.
-            Err(Errno::XDEV) => return Ok(()),
-            other => other?,
+            Err(Errno::XDEV) if failed == Errno::XDEV => return Ok(()),
+            other => other.map_err(|_| failed)?,
         };
         let place = parent.join(name);
-        let (root, below, access) = self.seen(&place)?;
-        if access != Access::Root {
-            // Links of a volume are not ours.
-            return if failed == Errno::XDEV {
-                Ok(())
-            } else {
-                Err(failed)
-            };
-        }
+        // Links of a volume are not ours, and must not lead a mount over /dev, /proc or /sys.
+        let Ok((root, below, Access::Root)) = self.seen(&place) else {
+            return Err(failed);
+        };
         rustix::fs::unlinkat(root, below, AtFlags::empty())?;
         self.create(&place, kind)
+    }
+
+    /// The same for a file system of the kernel. No link may be there: libcontainer makes links and devices in /dev by a
+    /// path that it looks up without regard to the root, so a link there would lead it out of the container.
+    fn make_kernel_mount_point(&self, path: &Path) -> Result<(), Errno> {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        match self.open(path) {
+            Ok(place) if is_link(&place)? => {
+                rustix::fs::unlinkat(self.root, path, AtFlags::empty())?;
+                self.create(path, Kind::Directory)
+            }
+            // It lies in another mount, which is empty yet.
+            Ok(_) | Err(Errno::XDEV) => Ok(()),
+            Err(Errno::NOENT) => self.create(path, Kind::Directory),
+            Err(other) => Err(other),
+        }
     }
 
     /// Where `path` leads to, which exists then.
@@ -211,7 +224,10 @@ pub(super) fn make_mount_points(
     for mount in mounts {
         let path = mount.destination();
         let mut inside = None;
-        if mount.typ().as_deref() == Some("bind") {
+        let failed = |error: Errno| (path.clone(), error.into());
+        if mount.typ().as_deref() != Some("bind") {
+            tree.make_kernel_mount_point(path).map_err(failed)?;
+        } else {
             inside = mount
                 .source()
                 .as_deref()
@@ -220,8 +236,7 @@ pub(super) fn make_mount_points(
                 Some(_) => Kind::Directory,
                 None => Kind::File,
             };
-            tree.make_mount_point(path, kind)
-                .map_err(|error| (path.clone(), error.into()))?;
+            tree.make_mount_point(path, kind).map_err(failed)?;
         }
         tree.covered.push(Covered {
             path: path.strip_prefix("/").unwrap_or(path).to_owned(),

@@ -136,3 +136,53 @@ fn nothing_is_mounted_below_proc_but_what_may_be() {
     make("/proc/cpuinfo").unwrap();
     assert!(!root.path().join("proc/cpuinfo").exists());
 }
+
+/// libcontainer would make its links in the directory of the host that such a link leads to.
+#[test]
+fn links_where_a_file_system_of_the_kernel_goes_give_way() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path);
+    symlink(outside.path(), at("dev")).unwrap();
+    symlink("dev", at("sys")).unwrap();
+    let kernel = |target| mount("tmpfs", target, Path::new("tmpfs"));
+    let mounts = ["/proc", "/dev", "/dev/pts", "/sys", "/sys/fs/cgroup"].map(kernel);
+    make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts).unwrap();
+    for made in ["proc", "dev", "sys"] {
+        assert!(at(made).symlink_metadata().unwrap().is_dir(), "{made}");
+        assert_eq!(fs::read_dir(at(made)).unwrap().count(), 0, "{made}");
+    }
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_to_the_root_gives_way() {
+    let root = tempfile::tempdir().unwrap();
+    let data = root.path().join("data");
+    symlink("/", &data).unwrap();
+    make(root.path(), &["/data"]).unwrap();
+    assert!(data.symlink_metadata().unwrap().is_file());
+}
+
+/// Another container of the pod may have put it there.
+#[test]
+fn a_link_in_a_volume_leads_nothing_over_what_is_the_kernels() {
+    let root = tempfile::tempdir().unwrap();
+    let volume = tempfile::tempdir().unwrap();
+    symlink("/dev", volume.path().join("link")).unwrap();
+    let mounts = [
+        mount("tmpfs", "/dev", Path::new("tmpfs")),
+        mount("bind", "/v", volume.path()),
+        mount("bind", "/v/link", volume.path()),
+    ];
+    let made = make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts);
+    assert_eq!(made.unwrap_err().0, Path::new("/v/link"));
+    assert!(
+        volume
+            .path()
+            .join("link")
+            .symlink_metadata()
+            .unwrap()
+            .is_symlink()
+    );
+}
