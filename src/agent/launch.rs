@@ -207,6 +207,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         resources: container.resources.clone().unwrap_or_default(),
         post_start: hook::post_start(container),
         volumes: launch.volumes,
+        program: launch.program,
         user: process_user(&launch.spec),
         id,
     };

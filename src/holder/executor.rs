@@ -27,6 +27,7 @@ pub(super) struct ExactExecutor {
     confinement: Confinement,
     filter: Option<Rc<[libc::sock_filter]>>,
     line: Line,
+    program: Option<String>,
 }
 
 impl ExactExecutor {
@@ -42,7 +43,13 @@ impl ExactExecutor {
             confinement: confinement.clone(),
             filter: program.map(|program| program.into_iter().map(to_kernel).collect()),
             line: line.clone(),
+            program: None,
         })
+    }
+
+    /// What messages call the program, in place of its name.
+    pub(super) fn calling_it(self, program: Option<String>) -> Self {
+        Self { program, ..self }
     }
 }
 
@@ -76,7 +83,7 @@ impl Executor for ExactExecutor {
         let start = |message| (FailureKind::Start, message);
         let (kind, message) = match spec.process() {
             Some(process) => match self.confine(process.user().uid()) {
-                Ok(()) => run(process),
+                Ok(()) => run(process, self.program.as_deref()),
                 Err(e) => start(format!("confine the process: {}", plain(&e))),
             },
             None => start("no process in the specification".to_owned()),
@@ -157,11 +164,14 @@ fn capability_set(names: &[String]) -> CapabilitySet {
         .collect()
 }
 
-/// Executes the program; returns only to say why that failed.
-fn run(process: &Process) -> (FailureKind, String) {
+/// Executes the program; returns only to say why that failed, of a program `called` so.
+fn run(process: &Process, called: Option<&str>) -> (FailureKind, String) {
     let args = process.args().as_deref().unwrap_or_default();
     let env = process.env().as_deref().unwrap_or_default();
-    let failed = |kind, name: &str, why: &str| (kind, format!("exec: {name:?}: {why}"));
+    let failed = |kind, name: &str, why: &str| {
+        let name = called.unwrap_or(name);
+        (kind, format!("exec: {name:?}: {why}"))
+    };
     let Some(name) = args.first() else {
         return (FailureKind::Start, "exec: no command".to_owned());
     };

@@ -120,6 +120,9 @@ pub struct CreateContainer {
     /// Goes into the record as it is.
     #[serde(default)]
     pub user: Option<LinuxUser>,
+    /// Its program for messages, if the manifest has variables there: their values may be those of Secrets.
+    #[serde(default)]
+    pub program: Option<String>,
 }
 
 /// The overlay root of an instance.

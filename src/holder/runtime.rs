@@ -165,7 +165,8 @@ fn start(
         give_pipes(&stdio, process);
     }
     let [stdin, stdout, stderr] = stdio;
-    let mut container = builder(place, &request.id, &request.confinement)?
+    let program = request.program.clone();
+    let mut container = builder(place, &request.id, &request.confinement, program)?
         .with_stdin(stdin)
         .with_stdout(stdout)
         .with_stderr(stderr)
@@ -222,7 +223,7 @@ fn run_tenant(
     file: &Path,
     stdio: ExecStdio,
 ) -> Result<Option<OwnedFd>, WorkerError> {
-    let builder = builder(place, job.container, job.confinement)?;
+    let builder = builder(place, job.container, job.confinement, None)?;
     let ExecStdio::Pipes([stdin, stdout, stderr]) = stdio else {
         return run_on_terminal(place, job, file).map(Some);
     };
@@ -262,7 +263,7 @@ fn run_on_terminal(
     let socket = bundle.join(&name);
     let failed = |e: io::Error| io_error("receive the terminal over", &socket)(e);
     let listener = listen(&bundle, &name).map_err(failed)?;
-    let built = builder(place, job.container, job.confinement)?
+    let built = builder(place, job.container, job.confinement, None)?
         .with_console_socket(Some(&socket))
         .as_tenant()
         .with_process(Some(file))
@@ -301,10 +302,12 @@ fn builder(
     place: &Place<'_>,
     id: &str,
     confinement: &Confinement,
+    program: Option<String>,
 ) -> Result<ContainerBuilder, WorkerError> {
     let filter = place.paths.seccomp_filter(id);
     let executor = ExactExecutor::new(confinement, &filter, &place.line)
-        .map_err(io_error("read the seccomp filter", &filter))?;
+        .map_err(io_error("read the seccomp filter", &filter))?
+        .calling_it(program);
     Ok(ContainerBuilder::new(id.to_owned(), SyscallType::default())
         .with_root_path(place.paths.runtime())?
         .with_executor(executor))

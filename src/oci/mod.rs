@@ -182,6 +182,8 @@ pub struct Launch {
     pub filter: Option<Vec<Instruction>>,
     /// What is not as the manifest's author may think, for people.
     pub notes: Vec<String>,
+    /// The program as the manifest has it, if it has variables there: for messages.
+    pub program: Option<String>,
     /// What the holder is to make before.
     pub volumes: VolumeOrder,
     /// Contents of volumes of files.
@@ -265,6 +267,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let identity = user::resolve(&input)?;
     let rights = security::rights(&input)?;
     let process = process::process(&input, &identity, &rights)?;
+    let program = process::program_as_written(&input, &process);
     let filter = security::filter(&input, &rights)?;
     let notes = security::notes(&input, &rights);
     let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
@@ -296,6 +299,7 @@ pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
         confinement: rights.confinement,
         filter,
         notes,
+        program,
         volumes: volumes.order,
         payload: volumes.payload,
     })

@@ -39,11 +39,27 @@ pub fn process(
     Ok(process)
 }
 
+/// The program as the manifest has it, if that is not what is executed: a variable of it may have the value of a Secret.
+pub fn program_as_written(input: &ContainerInput<'_>, process: &Process) -> Option<String> {
+    let written = words(input, str::to_owned).into_iter().next()?;
+    let executed = process.args().as_ref()?.first()?;
+    (written != *executed).then_some(written)
+}
+
 /// C-25 and C-4.
 fn command(
     input: &ContainerInput<'_>,
     lookup: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<String>, ConfigError> {
+    let words = words(input, |word| expand(word, &lookup));
+    match words.first() {
+        Some(program) if !program.is_empty() => Ok(words),
+        Some(_) | None => Err(ConfigError::NoCommand),
+    }
+}
+
+/// Those of the image, and what becomes of those of the manifest.
+fn words(input: &ContainerInput<'_>, own_word: impl Fn(&str) -> String) -> Vec<String> {
     let image = input.image.config().as_ref();
     let from_image =
         |part: Option<&Option<Vec<String>>>| part.cloned().flatten().unwrap_or_default();
@@ -51,19 +67,15 @@ fn command(
     let cmd = || from_image(image.map(|config| config.cmd()));
     let own = |part: &Option<Vec<String>>| -> Vec<String> {
         let words = part.iter().flatten();
-        words.map(|word| expand(word, &lookup)).collect()
+        words.map(|word| own_word(word)).collect()
     };
 
     let command = own(&input.container.command);
     let args = own(&input.container.args);
-    let words = match (command.is_empty(), args.is_empty()) {
+    match (command.is_empty(), args.is_empty()) {
         (false, _) => [command, args].concat(),
         (true, false) => [entrypoint(), args].concat(),
         (true, true) => [entrypoint(), cmd()].concat(),
-    };
-    match words.first() {
-        Some(program) if !program.is_empty() => Ok(words),
-        Some(_) | None => Err(ConfigError::NoCommand),
     }
 }
 

@@ -105,6 +105,21 @@ impl Problem {
         move |source| Self::System(operation, source.into())
     }
 
+    /// Named as the manifest has it.
+    fn at_sub_path(self, written: &Path) -> Self {
+        let path = written.to_owned();
+        match self {
+            Self::Escape(_) => Self::Escape(path),
+            Self::SubPath { source, .. } => Self::SubPath { path, source },
+            other @ (Self::Io { .. }
+            | Self::System(..)
+            | Self::WrongType { .. }
+            | Self::Propagation { .. }
+            | Self::FilePath(_)
+            | Self::Order(_)) => other,
+        }
+    }
+
     fn of(self, volume: &str) -> VolumeError {
         VolumeError {
             volume: volume.to_owned(),
@@ -225,9 +240,14 @@ fn clone_trees(
             }
             let tree = match &mount.sub_path {
                 None => bind::clone_tree(root.as_fd(), &path, mount.propagation),
-                Some(sub_path) => sub_path::open(root.as_fd(), sub_path, gid).and_then(|place| {
-                    bind::clone_tree(place.as_fd(), &path.join(sub_path), mount.propagation)
-                }),
+                Some(sub_path) => {
+                    let written = mount.sub_path_expr.as_ref().map_or(&**sub_path, Path::new);
+                    let place = sub_path::open(root.as_fd(), sub_path, gid);
+                    let place = place.map_err(|problem| problem.at_sub_path(written));
+                    place.and_then(|place| {
+                        bind::clone_tree(place.as_fd(), &path.join(written), mount.propagation)
+                    })
+                }
             };
             trees.push((index, tree.map_err(|problem| problem.of(&volume.name))?));
         }

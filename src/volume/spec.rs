@@ -89,6 +89,9 @@ pub struct VolumeMount {
     pub volume: String,
     /// V-53: below the volume's root, relative, without `..`; variables are expanded (V-55).
     pub sub_path: Option<PathBuf>,
+    /// The same for messages, with its variables, if it has some: their values may be those of Secrets.
+    #[serde(default)]
+    pub sub_path_expr: Option<String>,
     /// V-52.
     pub propagation: Propagation,
 }

@@ -88,6 +88,23 @@ fn command_and_args_are_expanded() {
     );
 }
 
+/// Messages must not tell what a variable has, which may come from a Secret.
+#[test]
+fn a_program_with_variables_is_called_as_it_is_written() {
+    let called = |container: Value, config: Value| {
+        let launch = fixture(container, config).launch();
+        launch.unwrap().program
+    };
+    let env = json!([{"name": "A", "value": "hush"}]);
+    let command = json!({"command": ["/$(A)"], "args": ["x"], "env": env});
+    assert_eq!(called(command, json!({})), Some("/$(A)".to_owned()));
+    let args = json!({"args": ["$(A)"], "env": env});
+    assert_eq!(called(args.clone(), json!({})), Some("$(A)".to_owned()));
+    assert_eq!(called(args, json!({"Entrypoint": ["/bin/x"]})), None);
+    let plain = json!({"command": ["sh", "$(A)"], "env": env});
+    assert_eq!(called(plain, json!({})), None);
+}
+
 #[test]
 fn the_images_own_words_are_not_expanded() {
     let container = json!({"env": [{"name": "A", "value": "1"}]});

@@ -24,19 +24,24 @@ pub(super) fn in_order(wanted: &Wanted, env: &Variables) -> Result<VolumeMount, 
     Ok(VolumeMount {
         volume: wanted.name.clone(),
         sub_path: sub_path(wanted, env)?,
+        sub_path_expr: given(&wanted.sub_path_expr),
         propagation,
     })
 }
 
 fn sub_path(wanted: &Wanted, env: &Variables) -> Result<Option<PathBuf>, String> {
-    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if let Some(expression) = given(&wanted.sub_path_expr) {
         return expanded(&expression, env).map(Some);
     }
     Ok(given(&wanted.sub_path).map(PathBuf::from))
 }
 
-/// C-5: what a variable says is as strange as what a manifest says.
+fn given(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
+}
+
+/// C-5: what a variable says is as strange as what a manifest says, but may be the
+/// value of a Secret: it is not told.
 fn expanded(expression: &str, env: &Variables) -> Result<PathBuf, String> {
     let missing = std::cell::RefCell::new(None);
     let path = expand(expression, |name| {
@@ -53,7 +58,7 @@ fn expanded(expression: &str, env: &Variables) -> Result<PathBuf, String> {
     }
     if !is_descending_path(&path) {
         return Err(format!(
-            "subPathExpr {expression:?} gives {path:?}, which is not relative to the volume, or has '..'"
+            "subPathExpr {expression:?} is not relative to the volume, or has '..', with its variables"
         ));
     }
     Ok(path.into())

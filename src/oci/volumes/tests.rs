@@ -336,7 +336,7 @@ fn a_sub_path_is_expanded_with_the_containers_own_variables() {
         ),
         (
             json!({"subPathExpr": "$(UP)"}),
-            problem("\"$(UP)\" gives \"../up\", which is not relative to the volume, or has '..'"),
+            problem("\"$(UP)\" is not relative to the volume, or has '..', with its variables"),
         ),
     ] {
         let mut mount = mount;
@@ -347,6 +347,7 @@ fn a_sub_path_is_expanded_with_the_containers_own_variables() {
             vec![VolumeMount {
                 volume: "a".into(),
                 sub_path: path.map(PathBuf::from),
+                sub_path_expr: mount["subPathExpr"].as_str().map(str::to_owned),
                 propagation: Propagation::Private,
             }]
         });

@@ -315,6 +315,7 @@ impl World {
         let (_, spec) = lifecycle::member(&self.desired[uid].pod, name).unwrap();
         CreateContainer {
             user: None,
+            program: None,
             id: format!("id{}", self.next_id),
             name: name.clone(),
             restart_count,
