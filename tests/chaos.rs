@@ -22,6 +22,36 @@ fn manifest(name: &str, script: &str) -> String {
     manifest::manifest(name, 1, script)
 }
 
+/// What nobody but containers may see, in its `n`th edition.
+fn secret(n: impl std::fmt::Display) -> String {
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{k: {HUSH}-{n}, l: {HUSH}-{n}}}\n"
+    )
+}
+
+const HUSH: &str = "hunter2-correct-horse";
+
+/// Of each kind of volume one, some below others, and limits.
+const ENVIRONMENT: &str = "    env: [{name: HUSH, valueFrom: {secretKeyRef: {name: s, key: k}}}]
+    resources: {requests: {cpu: 10m}, limits: {cpu: 500m, memory: 64Mi}}
+    volumeMounts:
+    - {name: disk, mountPath: /disk}
+    - {name: disk, mountPath: /deep, subPath: a/b}
+    - {name: memory, mountPath: /memory}
+    - {name: secret, mountPath: /secret}
+    - {name: all, mountPath: /disk/all}
+  securityContext: {fsGroup: 1234}
+  volumes:
+  - {name: disk, emptyDir: {}}
+  - {name: memory, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: secret, secret: {secretName: s}}
+  - name: all
+    projected:
+      sources:
+      - secret: {name: s}
+      - downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}
+";
+
 /// The same with everything that takes part in a start or an end.
 fn whole(name: &str, script: &str) -> String {
     let hooks = "    lifecycle:
@@ -31,7 +61,7 @@ fn whole(name: &str, script: &str) -> String {
     readinessProbe: {periodSeconds: 1, exec: {command: [\"true\"]}}\n";
     let first = manifest::container("first", "sleep 0.1");
     let sidecar = manifest::container("sidecar", LIVES) + "    restartPolicy: Always\n";
-    let main = manifest::main(script) + hooks + probe;
+    let main = manifest::main(script) + hooks + probe + ENVIRONMENT;
     let spec = format!("  initContainers:\n{first}{sidecar}{hooks}{probe}{main}");
     manifest::pod(name, 1, &spec)
 }
@@ -67,6 +97,17 @@ fn assert_nothing_is_left(agent: &TestAgent) {
     assert!(agent.container_pids().is_empty());
     let holders = std::fs::read_dir(agent.paths.holders()).unwrap();
     assert_eq!(holders.count(), 0);
+    let root = agent.paths.root_dir.to_str().unwrap();
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(root), "{mounts}");
+    assert!(!agent.log().contains(HUSH));
+}
+
+/// Its files are those of the last edition.
+fn follows(agent: &TestAgent, name: &str) -> Option<()> {
+    let script = "cat /secret/k /disk/all/l";
+    let (_, shown, _) = agent.answer(&["exec", name, "-c", "main", "--", "sh", "-c", script]);
+    (shown == format!("{HUSH}-last{HUSH}-last")).then_some(())
 }
 
 /// Runs what is wanted, once.
@@ -87,10 +128,11 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
     let mut chance = Chance::new();
     let mut agent = TestAgent::start();
     let names = ["a", "b", "c", "d"];
+    agent.put("secret.yaml", &secret(0));
     for round in 0..extent(400, 20) {
         let name = names[usize::try_from(chance.next(4)).unwrap()];
         let file = format!("{name}.yaml");
-        match chance.next(10) {
+        match chance.next(12) {
             0..5 => {
                 let ends = ["sleep 1000", LIVES, "exit 1", "exit 0"];
                 let end = ends[usize::try_from(chance.next(4)).unwrap()];
@@ -103,10 +145,12 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
                 chance.pause();
                 agent.spawn();
             }
+            8..10 => agent.put("secret.yaml", &secret(round)),
             _ => agent.kill_holders(),
         }
         chance.pause();
     }
+    agent.put("secret.yaml", &secret("last"));
     for name in names {
         let script = format!("echo last; {LIVES}");
         agent.put(&format!("{name}.yaml"), &whole(name, &script));
@@ -115,11 +159,15 @@ fn kills_and_edits_at_any_moment_end_as_the_directory_says() {
         wait_for("the last edit runs", || {
             is_settled(&agent, name, "echo last")
         });
+        wait_for("its files follow", || follows(&agent, name));
     }
     for name in names {
         agent.remove(&format!("{name}.yaml"));
     }
+    agent.remove("secret.yaml");
     agent.wait_for_no_pods();
+    let pods: Vec<_> = std::fs::read_dir(agent.paths.pods()).unwrap().collect();
+    assert!(pods.is_empty(), "{pods:?}");
     assert_nothing_is_left(&agent);
 }
 

@@ -55,6 +55,7 @@ impl Mounts {
         let mut mount = VolumeMount {
             volume: volume.to_owned(),
             sub_path: None,
+            sub_path_expr: None,
             propagation: Propagation::Private,
         };
         change(&mut mount);

@@ -150,6 +150,7 @@ impl Sandbox {
         std::fs::create_dir_all(writable.join("work")).unwrap();
         let mut request = CreateContainer {
             user: None,
+            program: None,
             id: id.clone(),
             name: name.into(),
             restart_count: 0,
