@@ -16,7 +16,7 @@ use super::sandboxes::Parcel;
 use crate::config::HolderPaths;
 use crate::error::chain;
 use crate::holder::client::{ClientError, HolderConnection};
-use crate::holder::proto::{FromHolder, ProcessId};
+use crate::holder::proto::{FailureKind, FromHolder, ProcessId, Reply};
 use crate::sys;
 
 /// A holder that is not ready after this never will be; generous for a busy device.
@@ -183,6 +183,13 @@ impl Link {
                             .writable()
                             .await
                             .map_err(ClientError::Transport)?;
+                    }
+                    Err(error @ ClientError::TooLong(_)) => {
+                        let message = format!("{error}; mount fewer volumes");
+                        let kind = FailureKind::Refused;
+                        let (id, reply) = (packet.id, Reply::Failed { kind, message });
+                        self.tell(Fact::Reply { id, reply }).await;
+                        break;
                     }
                     Err(error) => return Err(error),
                 }

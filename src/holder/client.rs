@@ -32,7 +32,7 @@ pub enum ClientError {
     #[error("read the holder's answer")]
     Answer(#[source] serde_json::Error),
     /// The request is too long.
-    #[error("request of {0} bytes is longer than a packet may be")]
+    #[error("the request to the holder has {0} bytes, more than it takes")]
     TooLong(usize),
 }
 

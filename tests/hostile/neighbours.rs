@@ -126,6 +126,30 @@ fn a_disk_that_a_pod_fills_stops_nobody_who_runs() {
     neighbour.assert_unharmed(&agent);
 }
 
+/// More mounts than its holder can be told of.
+#[test]
+fn who_mounts_too_much_is_told() {
+    if !can_run() {
+        return;
+    }
+    let agent = TestAgent::start();
+    let (mut mounts, mut volumes) = (String::new(), String::new());
+    for n in 0..1500 {
+        let name = format!("{n}-{}", "v".repeat(50));
+        mounts += &format!("    - {{name: {name}, mountPath: /{n}}}\n");
+        volumes += &format!("  - {{name: {name}, emptyDir: {{}}}}\n");
+    }
+    let lines = format!("    volumeMounts:\n{mounts}  volumes:\n{volumes}");
+    agent.put("many.yaml", &pod("many", 1, &(main("sleep 1000") + &lines)));
+    let message = agent.wait_for_status("many", "why", |status| {
+        let waiting = &status["containerStatuses"][0]["state"]["waiting"];
+        (waiting["reason"] == "CreateContainerError").then(|| waiting["message"].to_string())
+    });
+    assert!(message.contains("fewer volumes"), "{message}");
+    agent.put("next.yaml", &manifest("next", 1, "sleep 1000"));
+    agent.wait_until_running("next");
+}
+
 /// One process sleeps in the kernel, and the mount of another pod's volume does.
 #[test]
 fn who_sleeps_in_the_kernel_delays_nobody_else() {
