@@ -73,6 +73,7 @@ fn help_is_data_and_names_every_verb() {
             "check",
             "image",
             "status",
+            "top",
             "completion",
             "version",
             "help"
