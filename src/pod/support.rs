@@ -1,6 +1,7 @@
 //! What this version does not do with a valid manifest, as data. The one table to edit when a feature lands.
 
 use super::report::Scope;
+use super::requests::HUGE_PAGES;
 use super::yaml::{Node, Value};
 
 /// When a field counts.
@@ -144,6 +145,9 @@ const PARTLY: &[(&str, &str)] = &[
     ),
 ];
 
+const NOT_COUNTED: &str = "holds, but does not decide whether the pod fits: see to it that the node has enough huge pages";
+const NO_RESOURCE: &str = "has no effect: there is cpu, memory, ephemeral-storage and hugepages-<size>; devices are given by volumes or CDI names";
+
 /// S-140…S-145: what only an API server could give, and the resource that is named in the message. ConfigMaps and Secrets
 /// are read beside the pods ([`super::objects`]).
 const REFERENCES: &[(&str, &str)] = &[
@@ -249,6 +253,7 @@ pub(super) fn check(scope: Scope<'_>) {
     }
     check_network(scope);
     check_annotations(scope);
+    check_limits(scope);
 }
 
 /// S-129: kubelet still obeys the one and ignores the other.
@@ -267,6 +272,28 @@ fn check_annotations(scope: Scope<'_>) {
             }
         }
     });
+}
+
+/// S-170: what the node does not count when it takes a pod, and what it does not have. Of these no request is without a
+/// limit.
+fn check_limits(scope: Scope<'_>) {
+    each(
+        scope.node,
+        "spec.containers[].resources.limits",
+        &mut |path, node| {
+            let Value::Mapping(entries) = &node.value else {
+                return;
+            };
+            for entry in entries {
+                let message = match entry.key.as_str() {
+                    "cpu" | "memory" | "ephemeral-storage" => continue,
+                    key if key.starts_with(HUGE_PAGES) => NOT_COUNTED,
+                    _ => NO_RESOURCE,
+                };
+                scope.warn(&format!("{path}[{}]", entry.key), message);
+            }
+        },
+    );
 }
 
 /// No pod network beyond loopback yet.
