@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&str; 9] = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "docs/commands.md",
-    "docs/images.md",
-    "docs/lifecycle.md",
-    "docs/manifests.md",
-    "docs/security.md",
-    "docs/troubleshooting.md",
-    "docs/volumes.md",
-];
+/// README, ARCHITECTURE and everything in docs/.
+fn pages() -> Vec<String> {
+    let docs = std::fs::read_dir("docs").expect("list docs");
+    let docs = docs.map(|entry| entry.expect("list docs").path().display().to_string());
+    let mut pages: Vec<String> = docs.collect();
+    assert!(pages.len() > 5, "{pages:?}");
+    pages.extend(["README.md", "ARCHITECTURE.md"].map(str::to_owned));
+    pages
+}
 
 fn read(page: &str) -> String {
     std::fs::read_to_string(page).expect("read a page")
@@ -22,9 +20,9 @@ fn read(page: &str) -> String {
 #[test]
 fn every_link_leads_to_a_file() {
     let mut links = 0;
-    for page in PAGES {
-        let dir = Path::new(page).parent().expect("a directory");
-        for rest in read(page).split("](").skip(1) {
+    for page in pages() {
+        let dir = Path::new(&page).parent().expect("a directory");
+        for rest in read(&page).split("](").skip(1) {
             let target = rest.split([')', '#']).next().unwrap_or_default();
             if !target.starts_with("https://") {
                 links += 1;
@@ -33,6 +31,15 @@ fn every_link_leads_to_a_file() {
         }
     }
     assert!(links > 5, "{links}");
+}
+
+#[test]
+fn the_readme_leads_to_every_page() {
+    let readme = read("README.md");
+    for page in pages() {
+        let is_told = page == "README.md" || readme.contains(&format!("]({page})"));
+        assert!(is_told, "{page}");
+    }
 }
 
 /// `  name.rs, dir/   what it is` below `src/room/   …`.
