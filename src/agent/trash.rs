@@ -83,17 +83,7 @@ mod tests {
     /// V-8, V-52: a container mounted data of the host in a volume of its pod.
     #[test]
     fn v_8_what_is_mounted_in_a_pods_directory_does_not_go_with_it() {
-        if !rustix::process::geteuid().is_root() {
-            println!("SKIPPED: mounts need root");
-            return;
-        }
-        // In a mount namespace of its own, which ends with its thread.
-        let thread = std::thread::Builder::new().spawn(|| {
-            #[expect(
-                deprecated,
-                reason = "this thread shares nothing with others afterwards"
-            )]
-            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+        crate::sys::mounts::tests::apart(|| {
             let dir = tempfile::tempdir().unwrap();
             let [data, pod, trash] = ["data", "pod", "trash"].map(|name| dir.path().join(name));
             let inside = pod.join("volumes/v/mount");
@@ -106,7 +96,6 @@ mod tests {
             assert_eq!(std::fs::read_dir(&trash).unwrap().count(), 0);
             assert!(data.join("kept").exists());
         });
-        thread.unwrap().join().unwrap();
     }
 
     #[test]

@@ -131,8 +131,28 @@ fn unescape(field: &[u8]) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Runs a test that mounts something: in a mount namespace of its own, out of which nothing gets, and which ends with
+    /// its thread.
+    pub(crate) fn apart(test: impl FnOnce() + Send + 'static) {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: mounts need root");
+            return;
+        }
+        let thread = std::thread::Builder::new().spawn(|| {
+            #[expect(
+                deprecated,
+                reason = "this thread shares nothing with others afterwards"
+            )]
+            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+            let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            mount_change("/", private).unwrap();
+            test();
+        });
+        thread.unwrap().join().unwrap();
+    }
 
     #[test]
     fn lines_of_the_kernel_are_understood() {

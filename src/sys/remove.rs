@@ -150,20 +150,7 @@ mod tests {
     /// V-8.
     #[test]
     fn v_8_what_is_mounted_in_a_tree_survives() {
-        if !rustix::process::geteuid().is_root() {
-            println!("SKIPPED: mounts need root");
-            return;
-        }
-        // In a mount namespace of its own, which ends with its thread.
-        let thread = std::thread::Builder::new().spawn(|| {
-            #[expect(
-                deprecated,
-                reason = "this thread shares nothing with others afterwards"
-            )]
-            rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
-            let private = rustix::mount::MountPropagationFlags::PRIVATE
-                | rustix::mount::MountPropagationFlags::REC;
-            rustix::mount::mount_change("/", private).unwrap();
+        crate::sys::mounts::tests::apart(|| {
             let dir = tempfile::tempdir().unwrap();
             let [data, gone] = ["data", "gone/volume/v"].map(|name| dir.path().join(name));
             std::fs::create_dir_all(data.join("sub")).unwrap();
@@ -178,7 +165,6 @@ mod tests {
             tree(&dir.path().join("gone")).unwrap();
             assert!(data.join("sub").exists());
         });
-        thread.unwrap().join().unwrap();
     }
 
     #[test]

@@ -188,17 +188,7 @@ fn v_33_no_path_leads_out() {
 
 #[test]
 fn a_full_disk_keeps_what_is_there() {
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: mounts need root");
-        return;
-    }
-    // In a mount namespace of its own, which ends with its thread.
-    let thread = std::thread::Builder::new().spawn(|| {
-        #[expect(
-            deprecated,
-            reason = "this thread shares nothing with others afterwards"
-        )]
-        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
+    crate::sys::mounts::tests::apart(|| {
         let mut volume = Volume::new();
         let flags = rustix::mount::MountFlags::empty();
         rustix::mount::mount("small", volume.dir.path(), "tmpfs", flags, c"size=64k").unwrap();
@@ -213,7 +203,6 @@ fn a_full_disk_keeps_what_is_there() {
         assert_eq!(volume.read("a").as_deref(), Some("new"));
         rustix::mount::unmount(volume.dir.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
     });
-    thread.unwrap().join().unwrap();
 }
 
 #[test]
