@@ -217,9 +217,6 @@ impl Agent {
         let Prepared {
             create, payload, ..
         } = prepared;
-        if !create.volumes.mounts.is_empty() && !holding.knows_volumes() {
-            return Err(LaunchError::NoVolumes);
-        }
         let asked = Asked::Create {
             container: create.name.clone(),
             id: create.id.clone(),

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use rustix::fs::{Mode, OFlags};
 
 use crate::config::Paths;
-use crate::holder::proto::{Confinement, Devices, Seccomp};
 use crate::oci::seccomp::{Profile, ProfileError};
 use crate::oci::{self, NodeFacts};
 
@@ -17,9 +16,6 @@ mod tests;
 
 /// Bytes of the largest profile that is read; Docker's default has 15 KiB.
 const MAX_PROFILE: u64 = 1 << 20;
-
-/// The first version of the protocol whose holders know all of [`Confinement`].
-const CONFINES_BY_PROFILE: u32 = 3;
 
 /// C-51: why a `localhostProfile` cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,14 +36,6 @@ pub enum ProfileFileError {
         /// Where and why not.
         source: ProfileError,
     },
-}
-
-/// Whether a holder of this version does all that is asked; an older one would start the container with less.
-pub fn is_understood(confinement: &Confinement, version: u32) -> bool {
-    let is_old = confinement.apparmor.is_none()
-        && confinement.seccomp != Seccomp::Localhost
-        && confinement.devices == Devices::Usual;
-    is_old || version >= CONFINES_BY_PROFILE
 }
 
 /// C-54: the AppArmor profiles that are loaded now, one a line; empty if they cannot be read.

@@ -9,7 +9,8 @@ use oci_spec::runtime::Spec;
 
 use super::cdi::{CdiError, find as find_devices};
 use super::confine;
-use super::host;
+use super::older::{self, TooOld};
+use super::pod_files;
 use super::sandboxes::Congested;
 use super::store::{self, WriteError};
 use crate::config::Config;
@@ -19,8 +20,7 @@ use crate::holder::proto::{
     ContainerRecord, CreateContainer, LinuxUser, LogSpec, PodRecord, Rootfs,
 };
 use crate::image::{Image, Store, StoreError};
-use crate::network;
-use crate::oci::{self, ContainerInput, Launch, ManagedFiles, NodeFacts, VolumePlaces};
+use crate::oci::{self, ContainerInput, Launch, NodeFacts, VolumePlaces};
 use crate::plan::{self, ImagePresence};
 use crate::pod::objects::Objects;
 use crate::pod::{StaticPod, cdi, hook, lifecycle};
@@ -90,21 +90,14 @@ pub enum LaunchError {
     #[error(transparent)]
     Seccomp(#[from] confine::ProfileFileError),
     /// Its holder was started by an older version.
-    #[error(
-        "the pod was started by a version that knows no volumes, and goes on without; remove its manifest and put it back to start it anew"
-    )]
-    NoVolumes,
+    #[error(transparent)]
+    TooOld(#[from] TooOld),
     /// The memory file for the contents of its volumes.
     #[error("hand the content of volumes over")]
     Payload(#[source] std::io::Error),
     /// The holder's link takes no more.
     #[error(transparent)]
     Congested(#[from] Congested),
-    /// It was started by a version that would not confine the container as it asks.
-    #[error(
-        "the pod was started by an older version, which cannot confine this container: start the pod anew"
-    )]
-    OldHolder,
     /// D-16: its devices.
     #[error(transparent)]
     Cdi(#[from] CdiError),
@@ -123,13 +116,12 @@ impl LaunchError {
                 | oci::ConfigError::NoAppArmor
                 | oci::ConfigError::NoAppArmorProfile(_),
             )
-            | Self::Seccomp(_)
-            | Self::OldHolder => "CreateContainerError",
+            | Self::Seccomp(_) => "CreateContainerError",
             Self::Config(_) | Self::NoContainer(_) => "CreateContainerConfigError",
             Self::NoImage(_)
             | Self::Store(_)
             | Self::Write(_)
-            | Self::NoVolumes
+            | Self::TooOld(_)
             | Self::Payload(_)
             | Self::Congested(_)
             | Self::Cdi(_)
@@ -139,19 +131,6 @@ impl LaunchError {
     /// For people.
     pub fn message(&self) -> String {
         chain(self)
-    }
-}
-
-/// Holders of this protocol version and later attach programs for devices.
-const DEVICE_PROGRAMS_SINCE: u32 = 3;
-
-/// C-40: an older holder, which outlived an upgrade, leaves its containers to themselves on v2.
-fn facts_for(node: &NodeFacts, holder_version: u32) -> NodeFacts {
-    let knows_programs = holder_version >= DEVICE_PROGRAMS_SINCE;
-    NodeFacts {
-        device_rules_enforced: node.device_rules_enforced
-            && (knows_programs || !node.unified_cgroups),
-        ..node.clone()
     }
 }
 
@@ -167,7 +146,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
     let devices = cdi::devices(&order.pod.pod, order.container);
     let devices = find_devices(&ground.config.cdi_spec_dirs, &devices)?;
     let id = new_id()?;
-    let files = write_files(ground, order, &Instance { container, id: &id })?;
+    let files = pod_files::write(ground, order, &Instance { container, id: &id })?;
     let cgroup = format!("{}/{id}", order.record.sandbox.pod_cgroup);
     let seccomp = confine::seccomp_profile(&ground.config.paths, &order.pod.pod, container)?;
     let mut launch = oci::launch(ContainerInput {
@@ -177,16 +156,14 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         passwd: &ground.store.read_file(&image, "etc/passwd")?,
         group: &ground.store.read_file(&image, "etc/group")?,
         cgroup_path: Path::new(&cgroup),
-        node: &facts_for(ground.node, order.record.version),
+        node: &older::node(ground.node, order.record.version),
         files: &files,
         seccomp: seccomp.as_ref(),
         apparmor: &confine::apparmor_profiles(ground.node),
         objects: ground.objects,
         places: &volume_places(ground, order, &Instance { container, id: &id })?,
     })?;
-    if !confine::is_understood(&launch.confinement, order.record.version) {
-        return Err(LaunchError::OldHolder);
-    }
+    older::check(&launch, order.record.version)?;
     for edits in &devices {
         oci::cdi::apply(&mut launch.spec, edits);
     }
@@ -281,81 +258,11 @@ fn new_id() -> Result<String, LaunchError> {
 }
 
 /// An instance in the making.
-struct Instance<'a> {
-    container: &'a Container,
-    id: &'a str,
-}
-
-/// P-187, P-190, P-208: rewritten at each start, in place, since other containers have them mounted.
-fn write_files(
-    ground: Ground<'_>,
-    order: Order<'_>,
-    instance: &Instance<'_>,
-) -> Result<ManagedFiles, LaunchError> {
-    let pod = order.pod;
-    let node = &ground.config.node_name;
-    let dir = ground.config.paths.pod(&pod.uid);
-    store::make_dir(&dir)?;
-
-    let is_host_network = order.record.sandbox.host_network;
-    let node_hosts = if is_host_network {
-        host::hosts()
-    } else {
-        String::new()
-    };
-    let pod_ips: &[String] = if is_host_network {
-        &ground.node.host_ips
-    } else {
-        &[]
-    };
-    let hosts = dir.join("etc-hosts");
-    let text = network::hosts_file(pod, &node_hosts, pod_ips);
-    store::rewrite(&hosts, text.as_bytes(), 0o644)?;
-
-    let hostname = dir.join("hostname");
-    let text = format!(
-        "{}\n",
-        network::hostname(pod, node).map_err(oci::ConfigError::from)?
-    );
-    store::rewrite(&hostname, text.as_bytes(), 0o644)?;
-
-    let resolv_conf = dir.join("resolv.conf");
-    let text = network::resolv_conf(pod, &host::resolv_conf(&ground.config.resolv_conf));
-    store::rewrite(&resolv_conf, text.as_bytes(), 0o644)?;
-
-    Ok(ManagedFiles {
-        hosts: Some(hosts),
-        hostname: Some(hostname),
-        resolv_conf: Some(resolv_conf),
-        termination_message: termination_file(&dir, order, instance)?,
-        shm: ground.config.paths.holder(&pod.uid).shm(),
-    })
-}
-
-/// P-170: a fresh file per instance, writable for whatever user the container runs as. Those of instances that are
-/// forgotten go.
-fn termination_file(
-    pod_dir: &Path,
-    order: Order<'_>,
-    instance: &Instance<'_>,
-) -> Result<Option<PathBuf>, LaunchError> {
-    let path = instance.container.termination_message_path.as_deref();
-    if path.is_none_or(str::is_empty) {
-        return Ok(None);
-    }
-    let dir = pod_dir.join("containers").join(order.container);
-    store::make_dir(&dir)?;
-    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_kept = |old: &ContainerRecord| old.id.starts_with(&*name.to_string_lossy());
-        if !order.existing.iter().any(is_kept) {
-            // Still there next time if it fails now.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    let file = dir.join(instance.id.get(..8).unwrap_or(instance.id));
-    store::rewrite(&file, b"", 0o666)?;
-    Ok(Some(file))
+pub struct Instance<'a> {
+    /// Its container.
+    pub container: &'a Container,
+    /// 64 hex digits.
+    pub id: &'a str,
 }
 
 fn write_bundle(

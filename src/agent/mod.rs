@@ -11,6 +11,7 @@
 //! | [`pass`], [`apply`], `launch` | one pass; doing what the plan says; a container's bundle |
 //! | [`sources`], `manifests`, [`watch`] | the manifest directory; when it is read; hints that something changed |
 //! | [`start`], `adopt`, [`host`] | what must be true first; holders of an earlier agent; facts about this machine |
+//! | `confine`, `cdi`, `pod_files`, `older` | what of the node goes into a container; files of a pod; what old holders cannot do |
 //! | `limits` | how much pods and QoS classes may use |
 //! | [`link`], `sandboxes`, `errands`, `clean` | a holder's life: talking to it, what was asked of it, what it leaves |
 //! | [`probes`], `volumes` | one task for each probe that runs; the files in volumes of running pods |
@@ -58,7 +59,9 @@ mod manifests;
 pub(crate) mod news;
 mod notify;
 mod objects;
+mod older;
 mod pass;
+mod pod_files;
 pub mod pressure;
 mod probes;
 mod problems;

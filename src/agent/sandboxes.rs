@@ -22,9 +22,6 @@ const CREATE_DEADLINE_MS: u64 = 120_000;
 /// The same for everything else.
 const OTHER_DEADLINE_MS: u64 = 60_000;
 
-/// Holders of an earlier version of the protocol would start a container without its volumes.
-const KNOWS_VOLUMES: u32 = 3;
-
 /// One sandbox.
 #[derive(Debug)]
 pub struct Holding {
@@ -94,16 +91,8 @@ impl Holding {
     /// What its volumes of files have, if its holder can change that.
     pub fn file_volumes(&self) -> Option<&BTreeMap<String, String>> {
         match &self.phase {
-            Phase::Connected(state) if state.version >= KNOWS_VOLUMES => Some(&state.volumes),
-            Phase::Starting | Phase::Connected(_) | Phase::Dead(_) => None,
-        }
-    }
-
-    /// Its holder makes volumes; true of one that is only coming.
-    pub fn knows_volumes(&self) -> bool {
-        match &self.phase {
-            Phase::Connected(state) => state.version >= KNOWS_VOLUMES,
-            Phase::Starting | Phase::Dead(_) => true,
+            Phase::Connected(state) => Some(&state.volumes),
+            Phase::Starting | Phase::Dead(_) => None,
         }
     }
 

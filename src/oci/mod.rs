@@ -41,7 +41,7 @@ use security::Rights;
 pub use security::localhost_profile;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Facts about the node that specifications need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -22,18 +22,3 @@ fn a_container_without_history_goes_on_after_its_logs() {
     assert_eq!(restart_count(dir.path(), 0), 11);
     assert_eq!(restart_count(dir.path(), 3), 3);
 }
-
-/// C-40
-#[test]
-fn a_holder_that_knows_no_device_programs_gets_no_container_that_needs_them() {
-    let enforced = |unified_cgroups, holder_version| {
-        let node = NodeFacts {
-            unified_cgroups,
-            device_rules_enforced: true,
-            ..NodeFacts::default()
-        };
-        facts_for(&node, holder_version).device_rules_enforced
-    };
-    assert!(enforced(true, 3) && enforced(false, 2));
-    assert!(!enforced(true, 2));
-}
