@@ -44,6 +44,9 @@ struct Attach {
     attach_flags: u32,
 }
 
+/// The kernel gives up checking a program when a signal comes (EAGAIN). As many tries as with libbpf.
+const TRIES: u32 = 5;
+
 /// A program in the kernel.
 #[derive(Debug)]
 pub struct DeviceProgram(OwnedFd);
@@ -64,9 +67,20 @@ pub fn load_device_program(instructions: &[u64]) -> io::Result<DeviceProgram> {
         prog_flags: 0,
         prog_name: *b"vetch_devices\0\0\0",
     };
-    // SAFETY: the pointers in `attributes` are to `count` instructions and to a text that ends with a null; both live
-    // until the call returns, and the kernel only reads them.
-    let fd = unsafe { bpf(PROG_LOAD, &attributes) }?;
+    let load = || {
+        // SAFETY: the pointers in `attributes` are to `count` instructions and to a text that ends with a null; both live
+        // until the call returns, and the kernel only reads them.
+        unsafe { bpf(PROG_LOAD, &attributes) }
+    };
+    let is_interrupted = |outcome: &io::Result<libc::c_int>| matches!(outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    let mut outcome = load();
+    for _ in 1..TRIES {
+        if !is_interrupted(&outcome) {
+            break;
+        }
+        outcome = load();
+    }
+    let fd = outcome?;
     // SAFETY: PROG_LOAD gives a new descriptor, which nobody else has. The kernel sets CLOEXEC.
     Ok(DeviceProgram(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
