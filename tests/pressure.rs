@@ -54,9 +54,9 @@ fn is_short(agent: &TestAgent) -> bool {
     disk_pressure(agent).0 == "True"
 }
 
-/// N-1, N-5, N-6, N-8: the condition comes and goes, unused images go, pods stay.
+/// N-1, N-5, N-6, N-8, D-5: the condition comes and goes and tells of unused images; those without a name go, pods stay.
 #[test]
-fn a_full_disk_costs_unused_images_but_no_pod() {
+fn a_full_disk_costs_no_pod_and_no_image_with_a_name() {
     if !can_run() {
         return;
     }
@@ -67,13 +67,13 @@ fn a_full_disk_costs_unused_images_but_no_pod() {
         .parent()
         .expect("a directory")
         .join("unused.tar");
-    docker_archive(
-        &archive,
-        "unused:1",
-        serde_json::json!({}),
-        &[busybox_layer(), vec![0; 1024]],
-    );
-    import(&store, &archive, &ImportOptions::default()).expect("import");
+    let mut imported = Vec::new();
+    for command in ["first", "second"] {
+        let config = serde_json::json!({"Cmd": [command]});
+        docker_archive(&archive, "unused:1", config, &[busybox_layer()]);
+        let report = import(&store, &archive, &ImportOptions::default()).expect("import");
+        imported.push(report.images[0].id.to_string());
+    }
     // Imported long ago.
     for record in std::fs::read_dir(agent.paths.images().join("records")).expect("records") {
         let file = File::open(record.expect("a record").path()).expect("open it");
@@ -104,13 +104,18 @@ fn a_full_disk_costs_unused_images_but_no_pod() {
         status.contains("disk pressure: nodefs.available is below 40%"),
         "{status}"
     );
-    wait_for("the unused image is gone", || {
-        (store.presence("unused:1") == ImagePresence::Absent).then_some(())
+    wait_for("the image without a name is gone", || {
+        let old = store.image(&imported[0]).expect("the store");
+        old.is_none().then_some(())
     });
-    assert!(matches!(
-        store.presence("busybox"),
-        ImagePresence::Present(_)
-    ));
+    let told = "unused images are docker.io/library/unused:1 (0 B): `vetch image rm NAME`";
+    wait_for("the other one is told", || {
+        agent.text(&["status"]).contains(told).then_some(())
+    });
+    for name in ["unused:1", "busybox"] {
+        let presence = store.presence(name);
+        assert!(matches!(presence, ImagePresence::Present(_)), "{name}");
+    }
 
     std::fs::remove_file(&filler).expect("remove it");
     wait_for("it is over", || (!is_short(&agent)).then_some(()));

@@ -23,7 +23,7 @@ use crate::holder::proto::Stamp;
 use crate::plan;
 use crate::pod::{PodUid, lifecycle, quantity};
 
-/// How long images are left alone after they were looked through: those that are in nobody's use go after as long.
+/// How long images are left alone after they were looked through: none goes that is younger.
 const RECLAIM_PAUSE_MS: u64 = 120_000;
 
 /// Name of the hidden role that removes images: `vetch reclaim-images ROOT RUN NAME…`.
@@ -104,6 +104,8 @@ pub struct Pressure {
     next_reclaim_boot_ms: u64,
     /// Removing images.
     reclaim: Job,
+    /// Which unused images are left, in words; empty until it is known.
+    unused: String,
     /// Weighing pods.
     weighing: Job,
     /// What pods use, for the first shortage.
@@ -126,6 +128,7 @@ impl Pressure {
             shortages: Vec::new(),
             next_reclaim_boot_ms: 0,
             reclaim: Job::Idle,
+            unused: String::new(),
             weighing: Job::Idle,
             weighed: None,
         }
@@ -148,6 +151,9 @@ impl Pressure {
                 self.turned.insert(kind, now.wall);
             }
         }
+        if !self.seen.contains_key(&Kind::Disk) {
+            self.unused.clear();
+        }
         self.shortages = shortages;
         if self.shortages.is_empty() {
             self.weighed = None;
@@ -159,12 +165,16 @@ impl Pressure {
         let condition = |kind: Kind| {
             let holds = self.seen.contains_key(&kind);
             let (name, when_true, when_false) = kind.words();
-            let [reason, message] = if holds { when_true } else { when_false };
+            let [reason, words] = if holds { when_true } else { when_false };
+            let mut message = words.to_owned();
+            if kind == Kind::Disk && !self.unused.is_empty() {
+                message = format!("{words}; {}", self.unused);
+            }
             NodeCondition {
                 kind: name.to_owned(),
                 status: if holds { "True" } else { "False" }.to_owned(),
                 reason: reason.to_owned(),
-                message: message.to_owned(),
+                message,
                 last_transition_time: self.turned.get(&kind).copied().unwrap_or_default(),
             }
         };
@@ -279,14 +289,16 @@ impl Agent {
             Kind::Memory => {
                 format!("memory pressure: {limits}; see `vetch top pods --sort-by memory`")
             }
-            Kind::Disk => format!(
-                "disk pressure: {limits} of the file system of {root_dir}; unused images are removed, see `vetch image list` for the others"
-            ),
+            Kind::Disk => {
+                let unused = &self.pressure.unused;
+                let text = format!("{limits} of the file system of {root_dir}; {unused}");
+                format!("disk pressure: {}", text.trim_end_matches("; "))
+            }
             Kind::Pid => format!("pid pressure: {limits}"),
         })
     }
 
-    /// N-6: images that nobody needs go first. Asked for in each pass; does something once in a while.
+    /// N-6: what images can give goes first. Asked for in each pass; does something once in a while.
     pub fn start_reclaim(&mut self, now: Stamp) {
         let pressure = &mut self.pressure;
         let is_due = pressure.is_short_of_disk() && now.boot_ms >= pressure.next_reclaim_boot_ms;
@@ -317,9 +329,9 @@ impl Agent {
     /// It is looked at once more: perhaps that was enough.
     pub fn reclaimed(&mut self, outcome: Result<String, ChildError>, now: Stamp) {
         self.pressure.reclaim = Job::Idle;
-        if let Err(error) = outcome {
-            self.log
-                .warn(format_args!("remove unused images: {}", chain(&error)));
+        match outcome {
+            Ok(unused) => self.pressure.unused = unused,
+            Err(e) => self.log.warn(format_args!("unused images: {}", chain(&e))),
         }
         self.look_for_pressure(now);
     }

@@ -10,13 +10,16 @@ use serde_json::json;
 
 use super::{CliError, holders, output, table};
 use crate::config::Paths;
-use crate::image::reclaim::Needs;
+use crate::image::reclaim::{Kept, Needs, Reclaimed};
 use crate::image::{
     self, Image, ImportOptions, ImportReport, Pin, Removed, Store, builtin, import_dir,
 };
 use crate::plan::ImagePresence;
 use crate::pod::lifecycle;
 use crate::sys::{clock, ioprio};
+
+/// Unused images that are told by name.
+const MAX_NAMED: usize = 3;
 
 /// List, import, remove and inspect local images
 #[derive(Debug, clap::Args)]
@@ -285,7 +288,8 @@ fn inspect(store: &Store, names: &[String]) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the agent starts when the disk is full: removes images that nobody needs. `ROOT RUN NAME…`
+/// What the agent starts when the disk is full: removes images that nobody needs, and says which others a person could
+/// remove. `ROOT RUN NAME…`
 pub fn reclaim(args: &[OsString]) -> ExitCode {
     lower_priority();
     let [root_dir, run_dir, names @ ..] = args else {
@@ -296,7 +300,7 @@ pub fn reclaim(args: &[OsString]) -> ExitCode {
         run_dir: run_dir.into(),
         ..Paths::default()
     };
-    let removed = Store::open(&paths.images()).and_then(|store| {
+    let reclaimed = Store::open(&paths.images()).and_then(|store| {
         let needs = Needs {
             names: names
                 .iter()
@@ -306,10 +310,27 @@ pub fn reclaim(args: &[OsString]) -> ExitCode {
         };
         image::reclaim::reclaim(&store, &needs, clock::now().wall.into())
     });
-    match removed {
-        Ok(_) => ExitCode::SUCCESS,
+    match reclaimed {
+        Ok(reclaimed) => {
+            output::say(&unused(&reclaimed));
+            ExitCode::SUCCESS
+        }
         Err(error) => output::report(&error.into()),
     }
+}
+
+fn unused(reclaimed: &Reclaimed) -> String {
+    let kept = &reclaimed.kept;
+    let one = |kept: &Kept| format!("{} ({})", kept.name, human_size(kept.bytes));
+    let mut named: Vec<String> = kept.iter().take(MAX_NAMED).map(one).collect();
+    match kept.len() {
+        0 => return "no image is unused".to_owned(),
+        n if n > MAX_NAMED => named.push(format!("and {} more", n - MAX_NAMED)),
+        _ => {}
+    }
+    let all = human_size(reclaimed.kept_bytes);
+    let named = named.join(", ");
+    format!("unused images are {named}: `vetch image rm NAME` would free {all}")
 }
 
 /// What the agent starts: brings the store in line with images-import, at the lowest priority.

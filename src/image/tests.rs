@@ -318,40 +318,45 @@ fn the_store_is_roots_alone_whoever_made_its_directory() {
     assert_eq!(mode & 0o7777, 0o700);
 }
 
-/// N-6: what is pinned, in use, named or new stays.
+/// N-6, D-5: only what has lost its name goes; of the rest that nobody needs it is told what it takes.
 #[test]
-fn only_images_that_nobody_needs_are_reclaimed() {
+fn a_full_disk_costs_no_image_that_has_a_name() {
     use std::time::{Duration, SystemTime};
     let place = Place::new();
-    for name in ["named", "used", "pinned", "old"] {
-        place.import(name, &[layer(&[("name", name)])]);
-    }
+    let base = layer(&[("base", &"b".repeat(4096))]);
+    let own = |name: &str, size| layer(&[(name, &"x".repeat(size))]);
+    let lost = place.import("idle", &[own("first", 1)]).images[0]
+        .id
+        .clone();
+    place.import("needed", std::slice::from_ref(&base));
+    place.import("idle", &[base, own("idle", 3000)]);
+    place.import("small", &[own("small", 100)]);
+    place.import("used", &[own("used", 1)]);
     let path = place.dir.path().join("p.tar");
-    docker_archive(&path, "pinned", &[layer(&[("name", "pinned")])]);
+    docker_archive(&path, "pinned", &[own("pinned", 1)]);
     let options = ImportOptions {
         pin: Some(Pin::Person),
         names: Vec::new(),
     };
     import(&place.store, &path, &options).unwrap();
     let needs = reclaim::Needs {
-        names: vec![
-            "named:latest".to_owned(),
-            "missing".to_owned(),
-            "?".to_owned(),
-        ],
+        names: ["needed:latest", "missing", "?"].map(str::to_owned).into(),
         ids: BTreeSet::from([place.id("used").unwrap()]),
     };
-    let old = place.id("old").unwrap();
     let now = SystemTime::from(crate::sys::clock::now().wall);
-    assert_eq!(reclaim::reclaim(&place.store, &needs, now).unwrap(), []);
+    let early = reclaim::reclaim(&place.store, &needs, now).unwrap();
+    assert_eq!(early, reclaim::Reclaimed::default());
     let later = now + Duration::from_secs(130);
-    let removed = reclaim::reclaim(&place.store, &needs, later).unwrap();
-    assert_eq!(
-        removed.iter().map(Digest::as_str).collect::<Vec<_>>(),
-        [old]
-    );
-    assert_eq!(place.id("old"), None);
-    for name in ["named", "used", "pinned"] {
+    let told = reclaim::reclaim(&place.store, &needs, later).unwrap();
+    assert_eq!(told.removed, [lost]);
+    let kept = told.kept.iter().map(|k| (k.name.as_str(), k.bytes));
+    let expected = [
+        ("docker.io/library/idle:latest", 3000),
+        ("docker.io/library/small:latest", 100),
+    ];
+    assert_eq!(kept.collect::<Vec<_>>(), expected);
+    assert_eq!(told.kept_bytes, 3100);
+    for name in ["needed", "idle", "small", "used", "pinned"] {
         assert!(place.id(name).is_some(), "{name}");
     }
 }

@@ -51,6 +51,28 @@ fn conditions_stick() {
     assert_eq!(look(600, both).0, ["MemoryPressure 600", "PIDPressure 600"]);
 }
 
+/// D-5: which images a person could remove, as long as that is of use.
+#[test]
+fn disk_pressure_tells_of_unused_images() {
+    let mut pressure = Pressure::new(at(0));
+    let message = |pressure: &Pressure| pressure.conditions().swap_remove(1).message;
+    let mut look = |boot_ms, shortages: Vec<Shortage>, unused: &str| {
+        pressure.update(shortages, (Duration::ZERO, at(boot_ms)));
+        pressure.unused += unused;
+        message(&pressure)
+    };
+    let disk = || vec![shortage(Signal::NodefsAvailable)];
+    assert_eq!(
+        look(1, disk(), "no image is unused"),
+        "kubelet has disk pressure; no image is unused"
+    );
+    assert_eq!(
+        look(2, disk(), ""),
+        "kubelet has disk pressure; no image is unused"
+    );
+    assert_eq!(look(3, Vec::new(), ""), "kubelet has no disk pressure");
+}
+
 /// N-10.
 #[test]
 fn the_plan_is_told_when_pods_were_weighed() {
