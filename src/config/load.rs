@@ -75,7 +75,7 @@ pub(super) fn merge(
     flags: Overrides,
     hostname: &str,
 ) -> Result<Loaded, ConfigError> {
-    let (file, warnings) = parse(path, text)?;
+    let (file, mut warnings) = parse(path, text)?;
     let here = Place { path };
     here.check_kind(&file)?;
     let mut config = Config::new(node_name(
@@ -86,6 +86,7 @@ pub(super) fn merge(
     )?);
     here.apply_values(&file, &mut config)?;
     here.apply_node(&file, &mut config)?;
+    warnings.extend(here.without_effect(&file));
     here.apply_paths(file, &mut config)?;
     apply_flags(flags, &mut config)?;
     Ok(Loaded { config, warnings })

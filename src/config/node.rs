@@ -10,6 +10,8 @@ use crate::pod::{CRITICAL_PRIORITY, duration, names, quantity, sysctl};
 
 /// Billionths of a whole one.
 pub(super) const NANOS: u128 = 1_000_000_000;
+/// What can be kept from pods.
+const RESERVED: [&str; 2] = ["cpu", "memory"];
 const BAD_START: &str = "must be between 1s and the longest back-off";
 const BAD_ENFORCED: &str = "must be [pods], or [] for nothing; other cgroups are not ours";
 const BAD_SWAP: &str = "must be NoSwap: containers do not swap";
@@ -114,6 +116,25 @@ impl Place<'_> {
             curve.start = start;
         }
         Ok(curve)
+    }
+
+    /// What is accepted, since it does no harm, but does nothing.
+    pub(super) fn without_effect(&self, file: &File) -> Vec<String> {
+        let reserved = [
+            ("systemReserved", &file.system_reserved),
+            ("kubeReserved", &file.kube_reserved),
+        ];
+        let fields = reserved.into_iter().flat_map(|(field, amounts)| {
+            let others = amounts
+                .keys()
+                .filter(|name| !RESERVED.contains(&name.as_str()));
+            others.map(move |name| format!("{field}.{name}"))
+        });
+        let path = self.path.display();
+        let why = "is not reserved here, it has no effect";
+        fields
+            .map(|field| format!("{path}: {field}: {why}"))
+            .collect()
     }
 
     /// N-20. What is no matter of ours (pid, ephemeral-storage) is accepted.

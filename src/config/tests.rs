@@ -129,6 +129,18 @@ fn unknown_fields_are_named_with_the_file() {
 }
 
 #[test]
+fn fields_that_are_accepted_without_effect_are_named() {
+    let text = "systemReserved: {cpu: 1, pid: 100}\nkubeReserved: {ephemeral-storage: 1Gi}\n";
+    assert_eq!(
+        load(text, Overrides::default()).unwrap().warnings,
+        [
+            "/c.yaml: systemReserved.pid: is not reserved here, it has no effect",
+            "/c.yaml: kubeReserved.ephemeral-storage: is not reserved here, it has no effect"
+        ]
+    );
+}
+
+#[test]
 fn values_that_cannot_be_used_are_refused_with_file_and_field() {
     assert_eq!(
         refusal("kind: Pod"),
