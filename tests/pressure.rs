@@ -124,7 +124,7 @@ fn a_full_disk_costs_no_pod_and_no_image_with_a_name() {
     assert!(!events.contains("Evicted"), "{events}");
 }
 
-/// D-8: the pod that fills the disk ends, and comes back when there is room.
+/// D-8: the pod that fills the disk ends, its data goes, and it comes back when there is room.
 #[test]
 fn a_pod_that_fills_the_disk_is_evicted_if_that_is_wished() {
     if !can_run() {
@@ -135,8 +135,10 @@ fn a_pod_that_fills_the_disk_is_evicted_if_that_is_wished() {
     agent.put("quiet.yaml", &manifest("quiet", 1, LIVES));
     agent.wait_until_running("quiet");
     let quiet = container_id(&agent, "quiet");
-    let hogs = format!("dd if=/dev/zero of=/big bs=1M count=45 2>/dev/null; {LIVES}");
-    agent.put("hog.yaml", &manifest("hog", 30, &hogs));
+    let hogs = format!("dd if=/dev/zero of=/data/big bs=1M count=45 2>/dev/null; {LIVES}");
+    let hog = manifest("hog", 30, &hogs)
+        + "    volumeMounts: [{name: data, mountPath: /data}]\n  volumes: [{name: data, emptyDir: {}}]\n";
+    agent.put("hog.yaml", &hog);
     let status = wait_for("the hog is evicted", || {
         let status = agent.status("hog");
         (status["reason"] == "Evicted").then_some(status)

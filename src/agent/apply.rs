@@ -266,7 +266,9 @@ impl Agent {
         let Some(holding) = self.sandboxes.get(uid) else {
             return;
         };
+        let memory = self.history.pods.get(uid);
         let remains = Remains {
+            is_evicted: memory.is_some_and(|memory| memory.evicted.is_some()),
             id: holding.id.clone(),
             spec: holding.record.sandbox.clone(),
             paths: self.config.paths.clone(),

@@ -1,5 +1,5 @@
 //! What happens to a dead sandbox: everything in its cgroup is killed, then its cgroups, its run directory and its
-//! writable layers go. A task of its own: a process in uninterruptible sleep delays only its own pod.
+//! writable layers go, and the volumes of a pod that was evicted. A task of its own: a process in uninterruptible sleep delays only its own pod.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Remains {
     pub paths: Paths,
     /// To kill and to remove.
     pub cgroups: Rc<Cgroups>,
+    /// D-8: its pod was evicted, and gives up what it has on the disk.
+    pub is_evicted: bool,
     /// Where to tell.
     pub news: Sender<News>,
 }
@@ -47,6 +49,11 @@ impl Remains {
         self.kill().await;
         self.remove_cgroups().await;
         self.throw_layers();
+        if self.is_evicted {
+            // As with layers, what cannot be moved stays.
+            let volumes = self.paths.pod_volumes(&self.id.uid);
+            let _ = trash::throw(&self.paths.trash(), &volumes);
+        }
         // V-52: what its containers mounted for the host, and no new one shall find.
         let _ = mounts::unmount_below(&self.paths.pod(&self.id.uid));
         // What stays (never seen) is taken away before the next sandbox of this pod, or at the next start.

@@ -82,9 +82,13 @@ impl Paths {
     pub fn writable_layer(&self, uid: &PodUid, container_id: &str) -> PathBuf {
         self.pod(uid).join("layers").join(container_id)
     }
+    /// V-2: what volumes of one pod have on the disk.
+    pub fn pod_volumes(&self, uid: &PodUid) -> PathBuf {
+        self.pod(uid).join("volumes")
+    }
     /// V-2: the durable directory of an emptyDir volume.
     pub fn empty_dir(&self, uid: &PodUid, volume: &str) -> PathBuf {
-        let volumes = self.pod(uid).join("volumes");
+        let volumes = self.pod_volumes(uid);
         volumes.join("kubernetes.io~empty-dir").join(volume)
     }
     /// C-51: profiles that manifests name as `localhostProfile`.
