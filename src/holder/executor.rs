@@ -14,12 +14,32 @@ use libcontainer::workload::{
     Executor, ExecutorError, ExecutorSetEnvsError, ExecutorValidationError,
 };
 use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_change, mount_move};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::proto::{Confinement, FailureKind, Seccomp};
 use super::report::{Line, Report};
+use crate::oci::mounts::WAITING_DEV;
 use crate::oci::seccomp::{self, Instruction};
 use crate::sys;
+
+/// What is executed.
+#[derive(Debug, Clone)]
+pub(super) enum Task {
+    /// The container's own program, with what messages call it in place of its name.
+    Main(Option<String>),
+    /// A command in a container that runs.
+    Command,
+}
+
+impl Task {
+    fn called(&self) -> Option<&str> {
+        match self {
+            Self::Main(called) => called.as_deref(),
+            Self::Command => None,
+        }
+    }
+}
 
 /// Runs in the container, as its process.
 #[derive(Clone)]
@@ -27,12 +47,17 @@ pub(super) struct ExactExecutor {
     confinement: Confinement,
     filter: Option<Rc<[libc::sock_filter]>>,
     line: Line,
-    program: Option<String>,
+    task: Task,
 }
 
 impl ExactExecutor {
     /// `filter` is the file of [`Seccomp::Localhost`].
-    pub(super) fn new(confinement: &Confinement, filter: &Path, line: &Line) -> io::Result<Self> {
+    pub(super) fn new(
+        task: Task,
+        confinement: &Confinement,
+        filter: &Path,
+        line: &Line,
+    ) -> io::Result<Self> {
         let program = match confinement.seccomp {
             Seccomp::RuntimeDefault => Some(seccomp::default_program(&confinement.capabilities)),
             Seccomp::Localhost => Some(read_program(filter)?),
@@ -43,13 +68,8 @@ impl ExactExecutor {
             confinement: confinement.clone(),
             filter: program.map(|program| program.into_iter().map(to_kernel).collect()),
             line: line.clone(),
-            program: None,
+            task,
         })
-    }
-
-    /// What messages call the program, in place of its name.
-    pub(super) fn calling_it(self, program: Option<String>) -> Self {
-        Self { program, ..self }
     }
 }
 
@@ -82,9 +102,9 @@ impl Executor for ExactExecutor {
         sys::signals::reset_all();
         let start = |message| (FailureKind::Start, message);
         let (kind, message) = match spec.process() {
-            Some(process) => match self.confine(process.user().uid()) {
-                Ok(()) => run(process, self.program.as_deref()),
-                Err(e) => start(format!("confine the process: {}", plain(&e))),
+            Some(process) => match self.prepare(spec, process) {
+                Ok(()) => run(process, self.task.called()),
+                Err((what, e)) => start(format!("{what}: {}", plain(&e))),
             },
             None => start("no process in the specification".to_owned()),
         };
@@ -94,6 +114,14 @@ impl Executor for ExactExecutor {
 }
 
 impl ExactExecutor {
+    fn prepare(&self, spec: &Spec, process: &Process) -> Result<(), (&'static str, io::Error)> {
+        if matches!(self.task, Task::Main(_)) {
+            move_dev(spec, process).map_err(|e| ("mount the volume on /dev", e))?;
+        }
+        let confined = self.confine(process.user().uid());
+        confined.map_err(|e| ("confine the process", e))
+    }
+
     /// Filter first, while the capability for it is still there; then the capabilities.
     fn confine(&self, uid: u32) -> io::Result<()> {
         if self.confinement.no_new_privileges {
@@ -107,6 +135,21 @@ impl ExactExecutor {
         }
         limit_capabilities(capability_set(&self.confinement.capabilities), uid)
     }
+}
+
+/// See [`WAITING_DEV`].
+fn move_dev(spec: &Spec, process: &Process) -> io::Result<()> {
+    let mut mounts = spec.mounts().iter().flatten();
+    if !mounts.any(|mount| mount.destination() == Path::new(WAITING_DEV)) {
+        return Ok(());
+    }
+    // What is mounted on a shared mount cannot be moved.
+    mount_change("/dev", MountPropagationFlags::PRIVATE)?;
+    mount_move(WAITING_DEV, "/dev")?;
+    if process.cwd().starts_with("/dev") {
+        rustix::process::chdir(process.cwd())?;
+    }
+    Ok(())
 }
 
 /// C-54: the kernel changes to the profile with the execve. The attribute is only written to where it is the kernel's.

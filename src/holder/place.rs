@@ -117,6 +117,7 @@ impl Tree<'_> {
             here.push(step);
             self.check_proc(&here, &steps)?;
             match self.open(&here) {
+                Err(Errno::XDEV) if self.leads_deeper(&here, &steps) => {}
                 Err(Errno::NOENT) if steps.is_empty() => self.create(&here, kind)?,
                 Err(Errno::NOENT) => self.create(&here, Kind::Directory)?,
                 Err(other) => return Err(other),
@@ -139,6 +140,14 @@ impl Tree<'_> {
             }
         }
         Ok(here)
+    }
+
+    /// What has no content yet is only on the way to something that will be mounted in it.
+    fn leads_deeper(&self, here: &Path, steps: &VecDeque<OsString>) -> bool {
+        let mut whole = here.to_owned();
+        whole.extend(steps);
+        let over = self.over(&whole);
+        over.is_some_and(|over| over.path != here && over.path.starts_with(here))
     }
 
     fn over(&self, path: &Path) -> Option<&Covered> {

@@ -23,7 +23,7 @@ use rustix::pty::OpenptFlags;
 use super::bundle;
 use super::cgroup::{CgroupError, Cgroups};
 use super::device_rules::{self, DeviceError};
-use super::executor::ExactExecutor;
+use super::executor::{ExactExecutor, Task};
 use super::proto::{Confinement, CreateContainer, FailureKind};
 use super::report::{Line, Report};
 use super::rootfs::{self, RootfsError};
@@ -165,8 +165,8 @@ fn start(
         give_pipes(&stdio, process);
     }
     let [stdin, stdout, stderr] = stdio;
-    let program = request.program.clone();
-    let mut container = builder(place, &request.id, &request.confinement, program)?
+    let task = Task::Main(request.program.clone());
+    let mut container = builder(place, task, &request.id, &request.confinement)?
         .with_stdin(stdin)
         .with_stdout(stdout)
         .with_stderr(stderr)
@@ -223,7 +223,7 @@ fn run_tenant(
     file: &Path,
     stdio: ExecStdio,
 ) -> Result<Option<OwnedFd>, WorkerError> {
-    let builder = builder(place, job.container, job.confinement, None)?;
+    let builder = builder(place, Task::Command, job.container, job.confinement)?;
     let ExecStdio::Pipes([stdin, stdout, stderr]) = stdio else {
         return run_on_terminal(place, job, file).map(Some);
     };
@@ -263,7 +263,7 @@ fn run_on_terminal(
     let socket = bundle.join(&name);
     let failed = |e: io::Error| io_error("receive the terminal over", &socket)(e);
     let listener = listen(&bundle, &name).map_err(failed)?;
-    let built = builder(place, job.container, job.confinement, None)?
+    let built = builder(place, Task::Command, job.container, job.confinement)?
         .with_console_socket(Some(&socket))
         .as_tenant()
         .with_process(Some(file))
@@ -300,14 +300,13 @@ fn accept_master(listener: &OwnedFd) -> io::Result<OwnedFd> {
 
 fn builder(
     place: &Place<'_>,
+    task: Task,
     id: &str,
     confinement: &Confinement,
-    program: Option<String>,
 ) -> Result<ContainerBuilder, WorkerError> {
     let filter = place.paths.seccomp_filter(id);
-    let executor = ExactExecutor::new(confinement, &filter, &place.line)
-        .map_err(io_error("read the seccomp filter", &filter))?
-        .calling_it(program);
+    let executor = ExactExecutor::new(task, confinement, &filter, &place.line)
+        .map_err(io_error("read the seccomp filter", &filter))?;
     Ok(ContainerBuilder::new(id.to_owned(), SyscallType::default())
         .with_root_path(place.paths.runtime())?
         .with_executor(executor))

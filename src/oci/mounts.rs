@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use k8s_openapi::api::core::v1::Container;
 use oci_spec::runtime::{Mount, MountBuilder};
 
 use super::security::Rights;
@@ -10,19 +11,43 @@ use super::{ContainerInput, ManagedFiles};
 /// On v1: what programs read to learn their limits. The rest of the hierarchies is nobody's business.
 const VISIBLE_V1_CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 
+/// Where a volume for `/dev` waits, and what belongs below it: libcontainer makes nodes and links in `/dev`, and nothing
+/// shall be made in a volume. The executor moves it onto `/dev`, which then looks as if it had been a mount like others.
+pub const WAITING_DEV: &str = "/dev/.volume";
+
 /// All mounts, parents first: those of the kernel, then by the length of their paths what the pod brings along, of which
 /// `volumes` win over our own files.
 pub fn mounts(input: &ContainerInput<'_>, rights: &Rights, volumes: &[Mount]) -> Vec<Mount> {
     let targets: Vec<&PathBuf> = volumes.iter().map(Mount::destination).collect();
     let mut mounts = kernel_mounts(input, rights);
     // What is covered whole cannot be mounted below either.
-    mounts.retain(|mount| !targets.iter().any(|at| mount.destination().starts_with(at)));
+    mounts.retain(|mount| {
+        let is_covered = targets.iter().any(|at| mount.destination().starts_with(at));
+        !is_covered || mount.destination() == Path::new("/dev")
+    });
     let mut ours = own_mounts(input, rights);
     ours.retain(|mount| !targets.iter().any(|at| clean(mount.destination()) == **at));
     ours.extend_from_slice(volumes);
     ours.sort_by_key(|mount| mount.destination().components().count());
+    if covers_dev(input.container) {
+        ours.iter_mut().for_each(wait_for_dev);
+    }
     mounts.extend(ours);
     mounts
+}
+
+/// A volume is mounted on `/dev`.
+pub(super) fn covers_dev(container: &Container) -> bool {
+    let mut wanted = container.volume_mounts.iter().flatten();
+    wanted.any(|mount| clean(Path::new(&mount.mount_path)) == Path::new("/dev"))
+}
+
+fn wait_for_dev(mount: &mut Mount) {
+    let moved = mount.destination().strip_prefix("/dev");
+    if let Ok(below) = moved.map(|below| Path::new(WAITING_DEV).join(below)) {
+        // Joined with nothing, it would end in a slash.
+        mount.set_destination(below.components().collect());
+    }
 }
 
 /// V-56: below the root, whatever is written.
@@ -80,11 +105,13 @@ fn own_mounts(input: &ContainerInput<'_>, rights: &Rights) -> Vec<Mount> {
     mounts.extend(managed_files(input.files, rights));
     if let Some(file) = &input.files.termination_message {
         let path = input.container.termination_message_path.as_deref();
-        mounts.push(bind(
-            path.unwrap_or("/dev/termination-log"),
-            file,
-            &["rbind", "rw"],
-        ));
+        let path = path.unwrap_or("/dev/termination-log");
+        // A file for it would have to be made in the node's /dev; validation says that there is none.
+        let is_in_volume =
+            clean(Path::new(path)).starts_with("/dev") && covers_dev(input.container);
+        if !is_in_volume {
+            mounts.push(bind(path, file, &["rbind", "rw"]));
+        }
     }
     mounts
 }

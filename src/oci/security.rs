@@ -11,7 +11,7 @@ use oci_spec::runtime::{
 };
 
 use super::seccomp::{Circumstances, Instruction, Profile};
-use super::{ConfigError, ContainerInput, NodeFacts, apparmor};
+use super::{ConfigError, ContainerInput, NodeFacts, apparmor, mounts};
 use crate::holder::proto::{Confinement, Devices, Seccomp};
 use crate::pod::capability;
 
@@ -67,7 +67,7 @@ pub struct Rights {
     pub read_only_root: bool,
     /// What the executor applies last.
     pub confinement: Confinement,
-    /// [`Confinement::capabilities`], and what the executor needs to install the filter.
+    /// [`Confinement::capabilities`], and what the executor needs before it confines itself.
     spec_capabilities: Vec<Capability>,
 }
 
@@ -93,8 +93,10 @@ pub fn rights(input: &ContainerInput<'_>) -> Result<Rights, ConfigError> {
     capabilities.retain(|cap| !withheld(cap));
 
     let mut spec_capabilities = capabilities.clone();
-    if seccomp != Seccomp::Unconfined && !no_new_privileges {
-        // Without no_new_privs a filter can only be installed with SYS_ADMIN; the executor then drops both of these.
+    let filters_with_privilege = seccomp != Seccomp::Unconfined && !no_new_privileges;
+    if filters_with_privilege || mounts::covers_dev(input.container) {
+        // Without no_new_privs a filter can only be installed with SYS_ADMIN, and a mount can only be moved with it; the
+        // executor then drops both of these.
         spec_capabilities.extend([Capability::SysAdmin, Capability::Setpcap]);
     }
     Ok(Rights {

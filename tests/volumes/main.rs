@@ -1,5 +1,6 @@
 //! Volumes of pods, with a real agent and real containers.
 
+mod dev;
 mod images;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]

@@ -186,3 +186,24 @@ fn a_link_in_a_volume_leads_nothing_over_what_is_the_kernels() {
             .is_symlink()
     );
 }
+
+/// What waits in /dev for its place there is looked at like any volume.
+#[test]
+fn a_volume_in_an_empty_mount_is_seen() {
+    let root = tempfile::tempdir().unwrap();
+    let volume = tempfile::tempdir().unwrap();
+    symlink("/proc", volume.path().join("log")).unwrap();
+    let make = |target| {
+        let mounts = [
+            mount("proc", "/proc", Path::new("proc")),
+            mount("tmpfs", "/dev", Path::new("tmpfs")),
+            mount("bind", "/dev/.volume", volume.path()),
+            mount("bind", target, volume.path()),
+        ];
+        make_mount_points(fs::File::open(root.path()).unwrap().as_fd(), &mounts)
+    };
+    make("/dev/.volume/shm").unwrap();
+    assert!(volume.path().join("shm").is_dir());
+    assert!(make("/dev/.volume/log").is_err(), "a link into /proc");
+    assert!(!root.path().join("dev/.volume").exists());
+}

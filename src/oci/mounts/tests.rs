@@ -136,3 +136,38 @@ fn parents_come_before_what_is_below_them() {
         }
     }
 }
+
+/// C-68: libcontainer makes /dev as always, and what is to be seen of it waits; nothing is made in the volume for us.
+#[test]
+fn a_volume_on_dev_waits_with_what_is_below() {
+    let container = json!({"name": "main", "command": ["/x"], "volumeMounts": [
+        {"name": "v", "mountPath": "/dev/", "readOnly": true},
+        {"name": "w", "mountPath": "/dev/net"},
+        {"name": "w", "mountPath": "/devices"},
+    ]});
+    let host = |name, path| json!({"name": name, "hostPath": {"path": path}});
+    let spec = json!({"containers": [container], "volumes": [host("v", "/dev"), host("w", "/w")]});
+    let mut fixture = Fixture::new(spec, json!({}));
+    all_files(&mut fixture);
+    let spec = fixture.launch().unwrap().spec;
+    let mounts = spec.mounts().as_ref().unwrap();
+    let targets = mounts.iter().map(|m| m.destination().to_str().unwrap());
+    let below_dev: Vec<&str> = targets.filter(|at| at.starts_with("/dev")).collect();
+    let expected = [
+        "/dev",
+        "/devices",
+        "/dev/.volume",
+        "/dev/.volume/shm",
+        "/dev/.volume/net",
+    ];
+    let sorted = |list: &[&str]| {
+        let mut list: Vec<String> = list.iter().map(|&at| at.to_owned()).collect();
+        list.sort();
+        list
+    };
+    assert_eq!(sorted(&below_dev), sorted(&expected));
+    let position = |at: &str| below_dev.iter().position(|&other| other == at);
+    assert!(position("/dev/.volume") < position("/dev/.volume/shm"));
+    assert_eq!(at(mounts, "/dev").unwrap().0, "tmpfs");
+    assert_eq!(at(mounts, "/dev/.volume").unwrap().1, ["rbind", "ro"]);
+}

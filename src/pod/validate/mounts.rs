@@ -16,7 +16,7 @@ pub(super) fn all(spec: &PodSpec, container: &Container, path: &str, scope: Scop
     for (index, mount) in container.volume_mounts.iter().flatten().enumerate() {
         let path = format!("{path}.volumeMounts[{index}]");
         name(spec, &mount.name, &format!("{path}.name"), scope);
-        target(mount, &path, scope);
+        target(container, mount, &path, scope);
         if !mount.mount_path.is_empty() && !targets.insert(parts(&mount.mount_path)) {
             let message = format!("{:?} is mounted to twice", mount.mount_path);
             scope.error(&format!("{path}.mountPath"), &message);
@@ -55,17 +55,14 @@ fn parts(path: &str) -> Vec<&str> {
     parts
 }
 
-fn target(mount: &VolumeMount, path: &str, scope: Scope<'_>) {
+fn target(container: &Container, mount: &VolumeMount, path: &str, scope: Scope<'_>) {
     let path = format!("{path}.mountPath");
     if mount.mount_path.is_empty() {
         return scope.error(&path, "missing");
     }
     match parts(&mount.mount_path).as_slice() {
         [] => scope.error(&path, "must not be the root; mount below it"),
-        ["dev"] => scope.error(
-            &path,
-            "/dev is made for each container; mount what is needed of it, such as /dev/ttyUSB0",
-        ),
+        ["dev"] => dev(container, mount, &path, scope),
         ["proc", rest @ ..] if !PROC_FILES.contains(&rest.join("/").as_str()) => {
             let message = format!(
                 "nothing can be mounted over /proc, and below it only over {}",
@@ -74,6 +71,19 @@ fn target(mount: &VolumeMount, path: &str, scope: Scope<'_>) {
             scope.error(&path, &message);
         }
         _ => {}
+    }
+}
+
+/// Nothing is made in a volume that is the node's own /dev, most often.
+fn dev(container: &Container, mount: &VolumeMount, path: &str, scope: Scope<'_>) {
+    if mount.mount_propagation.as_deref() == Some("Bidirectional") {
+        let message = "cannot be Bidirectional: this container's /dev/shm would become the node's";
+        scope.error(path, message);
+    }
+    let messages = container.termination_message_path.as_deref();
+    if parts(messages.unwrap_or("/dev/termination-log")).first() == Some(&"dev") {
+        let message = "termination messages are not read from a volume at /dev; set terminationMessagePath to another place, such as /tmp/termination-log";
+        scope.warn(path, message);
     }
 }
 
