@@ -38,12 +38,12 @@ pub enum ProfileFileError {
     },
 }
 
-/// C-54: the AppArmor profiles that are loaded now, one a line; empty if they cannot be read.
-pub fn apparmor_profiles(node: &NodeFacts) -> String {
+/// C-54: the AppArmor profiles that are loaded now, one a line; none if they cannot be read.
+pub fn apparmor_profiles(node: &NodeFacts) -> Option<String> {
     if !node.apparmor {
-        return String::new();
+        return None;
     }
-    fs::read_to_string("/sys/kernel/security/apparmor/profiles").unwrap_or_default()
+    fs::read_to_string("/sys/kernel/security/apparmor/profiles").ok()
 }
 
 /// C-51: the profile that a container asks for.

@@ -159,7 +159,7 @@ pub fn prepare(ground: Ground<'_>, order: Order<'_>) -> Result<Prepared, LaunchE
         node: &older::node(ground.node, order.record.version),
         files: &files,
         seccomp: seccomp.as_ref(),
-        apparmor: &confine::apparmor_profiles(ground.node),
+        apparmor: confine::apparmor_profiles(ground.node).as_deref(),
         objects: ground.objects,
         places: &volume_places(ground, order, &Instance { container, id: &id })?,
     })?;

@@ -23,14 +23,14 @@ pub fn profile(input: &ContainerInput<'_>) -> Result<Option<String>, ConfigError
             let name = wanted.and_then(|profile| profile.localhost_profile.clone());
             let name = name.unwrap_or_default();
             // What cannot be read may be right: the kernel has the last word.
-            if input.apparmor.is_empty() || is_loaded(input.apparmor, &name) {
+            if input.apparmor.is_none_or(|loaded| is_loaded(loaded, &name)) {
                 Ok(Some(name))
             } else {
                 Err(ConfigError::NoAppArmorProfile(name))
             }
         }
         Some(_) | None if is_privileged(input.container) => Ok(None),
-        Some(_) | None => Ok(default(input.apparmor)),
+        Some(_) | None => Ok(input.apparmor.and_then(default)),
     }
 }
 

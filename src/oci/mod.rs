@@ -142,8 +142,8 @@ pub struct ContainerInput<'a> {
     pub files: &'a ManagedFiles,
     /// C-51: what its [`localhost_profile`] says.
     pub seccomp: Option<&'a Profile>,
-    /// C-54: text of /sys/kernel/security/apparmor/profiles; empty if it cannot be read.
-    pub apparmor: &'a str,
+    /// C-54: text of /sys/kernel/security/apparmor/profiles; none if it cannot be read.
+    pub apparmor: Option<&'a str>,
     /// ConfigMaps and Secrets.
     pub objects: &'a Objects,
     /// Where its volumes are.

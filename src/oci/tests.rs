@@ -35,7 +35,7 @@ pub struct Fixture {
     pub node: NodeFacts,
     pub files: ManagedFiles,
     pub seccomp: Option<Profile>,
-    pub apparmor: &'static str,
+    pub apparmor: Option<&'static str>,
     pub objects: Objects,
     pub places: VolumePlaces,
     pub passwd: &'static str,
@@ -72,7 +72,7 @@ impl Fixture {
                 ..ManagedFiles::default()
             },
             seccomp: None,
-            apparmor: "",
+            apparmor: None,
             objects: Objects::default(),
             places: VolumePlaces::default(),
             passwd: PASSWD,

@@ -136,7 +136,7 @@ impl Sandbox {
                 ..ManagedFiles::default()
             },
             seccomp: None,
-            apparmor: "",
+            apparmor: None,
             objects: &Default::default(),
             places: &Default::default(),
         })

@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 use crate::oci::tests::Fixture;
 use crate::oci::{ConfigError, Launch};
 
-const LOADED: &str = "/usr/bin/man (enforce)\ndocker-default (enforce)\nmy profile (complain)\n";
+const LOADED: Option<&str> =
+    Some("/usr/bin/man (enforce)\ndocker-default (enforce)\nmy profile (complain)\n");
 
-fn launch(pod: Value, own: Value, loaded: &'static str) -> Result<Launch, ConfigError> {
+fn launch(pod: Value, own: Value, loaded: Option<&'static str>) -> Result<Launch, ConfigError> {
     let container = json!({"name": "main", "command": ["/x"], "securityContext": own});
     let spec = json!({"securityContext": pod, "containers": [container]});
     let mut fixture = Fixture::new(spec, json!({}));
@@ -44,20 +45,22 @@ fn the_containers_profile_goes_before_the_pods() {
 #[test]
 fn a_profile_has_to_be_loaded() {
     let localhost = |name: &str| asks("Localhost", Some(name));
-    let error = launch(json!({}), localhost("/usr/bin"), LOADED).unwrap_err();
-    assert_eq!(error, ConfigError::NoAppArmorProfile("/usr/bin".into()));
+    for loaded in [LOADED, Some("")] {
+        let error = launch(json!({}), localhost("/usr/bin"), loaded).unwrap_err();
+        assert_eq!(error, ConfigError::NoAppArmorProfile("/usr/bin".into()));
+    }
     // securityfs is not mounted.
-    let launched = launch(json!({}), localhost("x"), "").unwrap();
+    let launched = launch(json!({}), localhost("x"), None).unwrap();
     assert_eq!(launched.confinement.apparmor.as_deref(), Some("x"));
 }
 
 #[test]
 fn a_default_that_is_not_there_is_told_to_who_asked_for_it() {
-    let launched = launch(asks("RuntimeDefault", None), json!({}), "").unwrap();
+    let launched = launch(asks("RuntimeDefault", None), json!({}), Some("")).unwrap();
     assert_eq!(launched.confinement.apparmor, None);
     let note = launched.notes.first().unwrap();
     assert!(note.contains("vetch-default"), "{note}");
-    let silent = launch(json!({}), json!({}), "").unwrap();
+    let silent = launch(json!({}), json!({}), Some("")).unwrap();
     assert_eq!((silent.confinement.apparmor, silent.notes.len()), (None, 0));
 }
 
