@@ -34,7 +34,7 @@ enum Processor {
 static AMD64: Machine = Machine {
     name: "amd64",
     processor: Processor::Amd64,
-    groups: Some("pods devices limits oom volumes end"),
+    groups: Some("pods devices limits oom volumes sharing apparmor end"),
     kernel_parameters: "",
     console: OnceLock::new(),
 };
@@ -49,10 +49,10 @@ static ARM64: Machine = Machine {
 
 /// As a Raspberry Pi comes.
 static NO_MEMORY: Machine = Machine {
-    name: "amd64 without memory controller",
+    name: "amd64 without memory controller and AppArmor",
     processor: Processor::Amd64,
     groups: Some("lack end"),
-    kernel_parameters: "cgroup_disable=memory",
+    kernel_parameters: "cgroup_disable=memory apparmor=0",
     console: OnceLock::new(),
 };
 
@@ -210,7 +210,7 @@ fn limits_hold_on_cgroup_v2() {
     AMD64.passes("limits");
 }
 
-/// C-74
+/// C-74, and only one process of it where the pod asks for that.
 #[test]
 fn out_of_memory_ends_a_container_as_a_whole_on_cgroup_v2() {
     AMD64.passes("oom");
@@ -220,6 +220,17 @@ fn out_of_memory_ends_a_container_as_a_whole_on_cgroup_v2() {
 #[test]
 fn volumes_in_memory_are_bounded_on_cgroup_v2() {
     AMD64.passes("volumes");
+}
+
+#[test]
+fn containers_share_a_pid_namespace_on_cgroup_v2() {
+    AMD64.passes("sharing");
+}
+
+/// C-54, C-55
+#[test]
+fn apparmor_profiles_hold() {
+    AMD64.passes("apparmor");
 }
 
 #[test]
@@ -245,7 +256,7 @@ fn limits_hold_on_arm64() {
     ARM64.passes("limits");
 }
 
-/// C-73
+/// C-54, C-73
 #[test]
 fn without_a_memory_controller_pods_run_and_the_node_says_what_to_do() {
     if has_time() {
