@@ -74,10 +74,18 @@ const NOT_YET: &[(&str, When)] = &[
 ];
 
 /// What the message adds.
-const BECAUSE: &[(&str, &str)] = &[(
-    "spec.hostUsers",
-    ": user ids of its own need volumes and an image that are mounted with other owners; without the field, or with true, the pod runs with the node's user ids",
-)];
+const BECAUSE: &[(&str, &str)] = &[
+    (
+        "spec.hostUsers",
+        ": user ids of its own need volumes and an image that are mounted with other owners; without the field, or with true, the pod runs with the node's user ids",
+    ),
+    ("spec.securityContext.seLinuxOptions", NO_SELINUX),
+    (
+        "spec.containers[].securityContext.seLinuxOptions",
+        NO_SELINUX,
+    ),
+];
+const NO_SELINUX: &str = "; leave it out where SELinux is off";
 
 ///
 const HTTP_1: &[&str] = &["", "HTTP1"];
@@ -219,7 +227,8 @@ pub(super) fn check(scope: Scope<'_>) {
     for &(pattern, resource) in REFERENCES {
         each(scope.node, pattern, &mut |path, node| {
             if present(node) {
-                scope.error(path, &format!("static pods may not reference {resource}"));
+                let message = format!("static pods may not reference {resource}; leave it out");
+                scope.error(path, &message);
             }
         });
     }

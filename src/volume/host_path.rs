@@ -14,10 +14,6 @@ use super::{Device, Problem};
 
 /// Opens it (O_PATH), and makes it before if its type says so.
 pub(super) fn open(path: &Path, kind: HostPathKind) -> Result<OwnedFd, Problem> {
-    let wrong = |expected| Problem::WrongType {
-        path: path.to_owned(),
-        expected,
-    };
     let file = match (find(path), kind) {
         (Ok(file), _) => file,
         (Err(Errno::NOENT), HostPathKind::Unset | HostPathKind::DirectoryOrCreate) => {
@@ -28,26 +24,22 @@ pub(super) fn open(path: &Path, kind: HostPathKind) -> Result<OwnedFd, Problem> 
             make_file(path).map_err(Problem::io("create", path))?;
             find(path).map_err(Problem::io("open", path))?
         }
-        (Err(Errno::NOENT | Errno::NOTDIR), HostPathKind::Directory) => {
-            return Err(wrong("a directory"));
-        }
-        (Err(Errno::NOENT | Errno::NOTDIR), HostPathKind::File) => return Err(wrong("a file")),
-        (Err(Errno::NOENT | Errno::NOTDIR), HostPathKind::Socket) => {
-            return Err(wrong("a socket file"));
-        }
-        (Err(Errno::NOENT | Errno::NOTDIR), HostPathKind::CharDevice) => {
-            return Err(wrong("a character device"));
-        }
-        (Err(Errno::NOENT | Errno::NOTDIR), HostPathKind::BlockDevice) => {
-            return Err(wrong("a block device"));
+        (Err(Errno::NOENT | Errno::NOTDIR), kind) if !name(kind).is_empty() => {
+            return Err(Problem::Missing {
+                path: path.to_owned(),
+                expected: name(kind),
+            });
         }
         (Err(error), _) => return Err(Problem::io("open", path)(error)),
     };
     let found = FileType::from_raw_mode(stat(&file)?.st_mode);
-    match expected(kind, found) {
-        None => Ok(file),
-        Some(expected) => Err(wrong(expected)),
+    if fits(kind, found) {
+        return Ok(file);
     }
+    Err(Problem::WrongType {
+        path: path.to_owned(),
+        expected: name(kind),
+    })
 }
 
 /// D-16: the device that is granted with it.
@@ -70,19 +62,28 @@ pub(super) fn device(file: &OwnedFd, kind: HostPathKind) -> Result<Option<Device
     }
 }
 
-/// What should be there instead of this. Like kubelet, a file is whatever is no directory.
-fn expected(kind: HostPathKind, found: FileType) -> Option<&'static str> {
-    let (fits, expected) = match kind {
-        HostPathKind::Unset => return None,
-        HostPathKind::DirectoryOrCreate | HostPathKind::Directory => {
-            (found == FileType::Directory, "a directory")
-        }
-        HostPathKind::FileOrCreate | HostPathKind::File => (found != FileType::Directory, "a file"),
-        HostPathKind::Socket => (found == FileType::Socket, "a socket file"),
-        HostPathKind::CharDevice => (found == FileType::CharacterDevice, "a character device"),
-        HostPathKind::BlockDevice => (found == FileType::BlockDevice, "a block device"),
-    };
-    (!fits).then_some(expected)
+/// What a path of this type is, with its article; empty if it may be anything.
+fn name(kind: HostPathKind) -> &'static str {
+    match kind {
+        HostPathKind::Unset => "",
+        HostPathKind::DirectoryOrCreate | HostPathKind::Directory => "a directory",
+        HostPathKind::FileOrCreate | HostPathKind::File => "a file",
+        HostPathKind::Socket => "a socket file",
+        HostPathKind::CharDevice => "a character device",
+        HostPathKind::BlockDevice => "a block device",
+    }
+}
+
+/// Like kubelet, a file is whatever is no directory.
+fn fits(kind: HostPathKind, found: FileType) -> bool {
+    match kind {
+        HostPathKind::Unset => true,
+        HostPathKind::DirectoryOrCreate | HostPathKind::Directory => found == FileType::Directory,
+        HostPathKind::FileOrCreate | HostPathKind::File => found != FileType::Directory,
+        HostPathKind::Socket => found == FileType::Socket,
+        HostPathKind::CharDevice => found == FileType::CharacterDevice,
+        HostPathKind::BlockDevice => found == FileType::BlockDevice,
+    }
 }
 
 /// Asked for as a directory first: that makes an automount happen.

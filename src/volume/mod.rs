@@ -62,8 +62,19 @@ pub enum Problem {
         /// With its article.
         expected: &'static str,
     },
+    /// V-22, V-24: there is nothing.
+    #[error("hostPath type check failed: {path} is not {expected}: it does not exist")]
+    Missing {
+        /// `hostPath.path`.
+        path: PathBuf,
+        /// With its article.
+        expected: &'static str,
+    },
     /// V-52.
-    #[error("path {path:?} is mounted on {mounted_on:?} but it is not {expected}")]
+    #[error(
+        "path {path:?} is mounted on {mounted_on:?} but it is not {expected}; `mount --make-rshared {}` on the node makes it one",
+        mounted_on.display()
+    )]
     Propagation {
         /// What should be mounted.
         path: PathBuf,
@@ -114,6 +125,7 @@ impl Problem {
             other @ (Self::Io { .. }
             | Self::System(..)
             | Self::WrongType { .. }
+            | Self::Missing { .. }
             | Self::Propagation { .. }
             | Self::FilePath(_)
             | Self::Order(_)) => other,

@@ -1,12 +1,13 @@
-//! V-52: which way later mounts travel.
+//! V-50…V-52: what is mounted below a mount, and which way later mounts travel.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 use vetch::holder::proto::Reply;
-use vetch::volume::spec::{HostPathKind, Propagation, Source};
+use vetch::volume::spec::{FsGroup, HostPathKind, Propagation, Source};
 
 use crate::support::mounts::Mounts;
 use crate::support::sandbox::Sandbox;
@@ -85,6 +86,7 @@ fn seen(propagation: Propagation) -> (bool, bool) {
     (from_host, to_host)
 }
 
+/// V-28, V-52.
 #[test]
 fn v_52_mounts_travel_as_ordered() {
     if !can_run() {
@@ -162,8 +164,38 @@ fn v_52_what_is_not_shared_is_told() {
         let (path, on) = (place.join("x"), place.clone());
         let text = format!(
             "MountVolume.SetUp failed for volume \"v\": \
-             path {path:?} is mounted on {on:?} but it is not {expected}"
+             path {path:?} is mounted on {on:?} but it is not {expected}; \
+             `mount --make-rshared {}` on the node makes it one",
+            on.display()
         );
         assert_eq!(refusal(&sandbox, "c"), text);
     }
+}
+
+/// V-50: `readOnly` is for the mount itself. V-51: recursively, for what is mounted below too. V-27: a group for the pod's
+/// volumes changes nothing of the host's.
+#[test]
+fn v_50_read_only_is_the_mount_and_recursively_all_below() {
+    if !can_run() {
+        return;
+    }
+    let mut sandbox = start();
+    let host_dir = tempfile::tempdir().unwrap();
+    let below = host_dir.path().join("below");
+    let _host = HostMount::new(below.clone(), MountPropagationFlags::PRIVATE);
+    let owner = || [host_dir.path(), &below].map(|path| path.metadata().unwrap().gid());
+    let before = owner();
+    sandbox.mounts = Mounts::default()
+        .host_path("v", host_dir.path(), HostPathKind::Directory)
+        .mount("v", "/ro", |_| {}, &["ro"])
+        .mount("v", "/rro", |_| {}, &["rro"]);
+    sandbox.mounts.order.fs_group = Some(FsGroup {
+        gid: 4711,
+        only_on_root_mismatch: false,
+    });
+    let id = sandbox.run("c");
+    let script =
+        "for f in /ro /ro/below /rro /rro/below; do touch $f/x 2>/dev/null && echo $f; done; true";
+    assert_eq!(run(&sandbox, &id, script), "/ro/below");
+    assert_eq!(owner(), before);
 }

@@ -104,6 +104,21 @@ fn quantities(amounts: Option<&BTreeMap<String, Quantity>>, path: &str, scope: S
     }
 }
 
+/// An amount that is surely not what was meant.
+fn doubtful(name: &str, text: &str, (path, scope): (&str, Scope<'_>)) {
+    let at = format!("{path}[{name}]");
+    let is_whole = |nanos| nanos % quantity::NANOS == 0;
+    if is_bytes(name) && !quantity::nanos(text).is_none_or(is_whole) {
+        let message =
+            format!("{text:?} is no whole number of bytes: m means thousandths, write Mi or M");
+        scope.warn(&at, &message);
+    }
+}
+
+fn is_bytes(resource: &str) -> bool {
+    matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
+}
+
 /// S-123.
 fn resources(requirements: &ResourceRequirements, path: &str, scope: Scope<'_>) {
     let empty = BTreeMap::new();
@@ -111,6 +126,13 @@ fn resources(requirements: &ResourceRequirements, path: &str, scope: Scope<'_>) 
     let requests = requirements.requests.as_ref().unwrap_or(&empty);
     quantities(Some(limits), &format!("{path}.limits"), scope);
     quantities(Some(requests), &format!("{path}.requests"), scope);
+    for (name, Quantity(limit)) in limits {
+        doubtful(name, limit, (&format!("{path}.limits"), scope));
+    }
+    // A request that is left out is its limit.
+    for (name, Quantity(request)) in requests.iter().filter(|r| !limits.contains_key(r.0)) {
+        doubtful(name, request, (&format!("{path}.requests"), scope));
+    }
     for (name, Quantity(request)) in requests {
         let at = format!("{path}.requests[{name}]");
         let exact = !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");

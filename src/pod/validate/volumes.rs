@@ -120,6 +120,8 @@ fn host_path(host: &HostPathVolumeSource, path: &str, scope: Scope<'_>) {
         scope.error(&at, "must be absolute");
     } else if host.path.split('/').any(|part| part == "..") {
         scope.error(&at, "must not contain '..'");
+    } else if host.path.starts_with("/dev/") && host.type_.as_deref().is_none_or(str::is_empty) {
+        device_without_type(&host.path, &at, scope);
     }
     let types = [
         "",
@@ -138,6 +140,22 @@ fn host_path(host: &HostPathVolumeSource, path: &str, scope: Scope<'_>) {
             &format!("{path}.type"),
             scope,
         );
+    }
+}
+
+/// V-20 makes a directory of a stick that is not plugged in, and D-16 grants nothing without a type.
+fn device_without_type(host_path: &str, path: &str, scope: Scope<'_>) {
+    // Mount points and sockets.
+    let others = [
+        "/dev/hugepages",
+        "/dev/log",
+        "/dev/mqueue",
+        "/dev/pts",
+        "/dev/shm",
+    ];
+    if !others.contains(&host_path.trim_end_matches('/')) {
+        let message = "has no type: a device needs CharDevice or BlockDevice, else only privileged containers may use it, and a directory is made where it is missing";
+        scope.warn(path, message);
     }
 }
 
