@@ -46,6 +46,7 @@ pub struct ImageCommand {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// List the images
+    #[command(alias = "list")]
     Ls {
         /// Output format
         #[arg(short, long, value_name = "FORMAT")]
