@@ -30,6 +30,13 @@ fn nothing_is_seen_in_the_hosts_mount_table() {
     );
 }
 
+fn can_lower_oom_score() -> bool {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "echo -998 > /proc/self/oom_score_adj"]);
+    shell.stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// C-79.
 #[test]
 fn the_holder_stays_as_it_was() {
     if !can_run() {
@@ -58,6 +65,9 @@ fn the_holder_stays_as_it_was() {
     };
     let before = status();
     assert!(before.0.contains(&"Threads:\t1".to_owned()), "{before:?}");
+    if can_lower_oom_score() {
+        assert_eq!(before.1.trim(), "-998");
+    }
     for _ in 0..5 {
         let id = sandbox.run("c");
         sandbox.exit(&id);
@@ -109,6 +119,7 @@ fn signals_that_were_meant_for_others_do_not_end_it() {
     assert_eq!(ignored, "SigIgn:\t0000000000000000");
 }
 
+/// C-90.
 #[test]
 fn it_is_in_a_cgroup_of_its_own_everywhere() {
     if !can_run() {

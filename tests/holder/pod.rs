@@ -60,6 +60,7 @@ fn host_network_means_the_hosts_network_and_name() {
     assert_eq!(sandbox.exec(&id, &["true"]).0, 0);
 }
 
+/// P-180, P-182, C-66.
 #[test]
 fn containers_share_memory_and_loopback_but_not_processes() {
     if !can_run() {
@@ -104,6 +105,7 @@ fn a_hundred_layers_are_one_root() {
     assert_eq!(sandbox.log(&id).lines().count(), 100);
 }
 
+/// C-26.
 #[test]
 fn the_working_directory_is_made_for_its_user() {
     if !can_run() {
@@ -131,6 +133,7 @@ fn the_working_directory_is_made_for_its_user() {
     }
 }
 
+/// C-7.
 #[test]
 fn the_environment_arrives_in_its_order() {
     if !can_run() {

@@ -80,7 +80,7 @@ fn v_25_a_wrong_type_is_told_and_leaves_nothing() {
     assert!(!sandbox.dir.path().join("holder/mounts/0").exists());
 }
 
-/// V-10, V-11, V-16: it is the same for all containers, and survives each of them.
+/// V-10, V-11, V-16: it is the same for all containers, and survives each of them. V-54: a container's binds go with it.
 #[test]
 fn v_10_an_empty_dir_is_open_to_all_and_outlives_containers() {
     if !can_run() {
@@ -98,9 +98,11 @@ fn v_10_an_empty_dir_is_open_to_all_and_outlives_containers() {
     let first = sandbox.run("c");
     assert_eq!(dir.metadata().unwrap().mode() & 0o7777, 0o777);
     run(&sandbox, &first, "echo kept > /v/file");
+    assert!(sandbox.proc_text("mountinfo").contains(&first));
     assert_eq!(sandbox.stop(&first, 2000), Reply::Done);
     sandbox.exit(&first);
     assert_eq!(sandbox.remove(&first, true), Reply::Done);
+    assert!(!sandbox.proc_text("mountinfo").contains(&first));
     let (again, other) = (sandbox.run("c"), sandbox.run("d"));
     for id in [&again, &other] {
         assert_eq!(run(&sandbox, id, "cat /v/file"), "kept");

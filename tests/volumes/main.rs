@@ -2,6 +2,7 @@
 
 mod dev;
 mod images;
+mod lifetimes;
 #[expect(dead_code, reason = "the harness has more than is needed here")]
 #[path = "../support/mod.rs"]
 mod support;
