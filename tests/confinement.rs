@@ -63,6 +63,7 @@ fn root_has_the_default_capabilities_and_the_filter() {
     assert_eq!(status["Groups"], "0");
 }
 
+/// C-30, C-31, C-42, C-44.
 #[test]
 fn a_user_has_no_capabilities_and_the_filter_too() {
     if !can_run() {
@@ -83,6 +84,7 @@ fn a_user_has_no_capabilities_and_the_filter_too() {
     }
 }
 
+/// C-41.
 #[test]
 fn everything_can_be_dropped() {
     if !can_run() {
@@ -162,6 +164,7 @@ fn a_device_node_of_ones_own_making_cannot_be_opened() {
     assert_eq!(lines.last().map(String::as_str), Some("zero"));
 }
 
+/// C-46, C-47.
 #[test]
 fn what_is_masked_and_read_only() {
     if !can_run() {
@@ -188,6 +191,7 @@ fn what_is_masked_and_read_only() {
     );
 }
 
+/// C-45.
 #[test]
 fn a_read_only_root_is_read_only_but_for_the_mounts() {
     if !can_run() {
@@ -205,6 +209,7 @@ fn a_read_only_root_is_read_only_but_for_the_mounts() {
     assert_eq!(said, ["root", "shm", "message"]);
 }
 
+/// C-65, C-66.
 #[test]
 fn fixed_mounts_are_what_they_should_be() {
     if !can_run() {
@@ -235,6 +240,7 @@ fn fixed_mounts_are_what_they_should_be() {
     }
 }
 
+/// C-65.
 #[test]
 fn a_container_sees_its_own_cgroup_and_cannot_change_it() {
     if !can_run() {

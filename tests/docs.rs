@@ -88,3 +88,39 @@ fn the_readme_and_the_manual_have_every_verb() {
         assert!(told, "{verb} has no heading in docs/commands.md");
     }
 }
+
+/// All functions of the sources and tests, as text.
+fn functions(dir: &Path, found: &mut String) {
+    for entry in std::fs::read_dir(dir).expect("read a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).expect("read a file");
+            let lines = text.lines().map(str::trim_start);
+            for line in lines.filter(|line| line.starts_with("fn ")) {
+                found.push_str(line);
+                found.push('\n');
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tests_of_the_conformance_page_exist() {
+    let mut known = String::new();
+    functions(Path::new("src"), &mut known);
+    functions(Path::new("tests"), &mut known);
+    let page = read("docs/conformance.md");
+    let names = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.matches('_').count() > 1 && !text.contains(['/', '.']));
+    let mut count = 0;
+    for name in names {
+        count += 1;
+        assert!(known.contains(&format!("fn {name}(")), "{name}");
+    }
+    assert!(count > 100, "{count}");
+}

@@ -74,6 +74,7 @@ spec:
     - {name: FROM_LABEL, valueFrom: {fieldRef: {fieldPath: 'metadata.labels[''app'']'}}}
 ";
 
+/// P-187, P-193, P-208, and the fields of a process.
 #[test]
 fn a_process_finds_what_its_manifest_says() {
     if !can_run() {

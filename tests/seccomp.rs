@@ -13,6 +13,7 @@ use vetch::oci::seccomp::{self, Instruction};
 /// Set for the process that confines itself.
 const CONFINED: &str = "VETCH_TEST_SECCOMP_DIR";
 
+/// C-53.
 #[test]
 fn the_kernel_takes_the_filter_and_it_holds() {
     let dir = tempfile::tempdir().unwrap();

@@ -107,7 +107,7 @@ fn a_missing_seccomp_profile_is_waited_for() {
 const PROBE: &str = "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp|SigBlk|SigIgn):' /proc/self/status; \
                      cat /proc/self/limits /proc/self/oom_score_adj; umask; pwd";
 
-/// C-30…C-44, C-78: commands and hooks are no way round.
+/// What C-30 and those after it ask for, and C-78: commands and hooks are no way round.
 #[test]
 fn commands_and_hooks_have_the_confinement_of_their_container() {
     if !can_run() {

@@ -22,8 +22,7 @@ fn pod(name: &str, spec: Value) -> StaticPod {
     }
 }
 
-/// P-184…P-186.
-/// P-186
+/// P-186.
 #[test]
 fn a_full_name_that_is_too_long_is_refused_with_the_name() {
     let fqdn = json!({"subdomain": "s", "setHostnameAsFQDN": true});
@@ -44,6 +43,7 @@ fn a_full_name_that_is_too_long_is_refused_with_the_name() {
     assert_eq!(hostname(&pod(&long, on_host), "n").as_deref(), Ok("n"));
 }
 
+/// P-184, P-185, P-186.
 #[test]
 fn host_names() {
     let long = "a".repeat(62);
@@ -79,6 +79,7 @@ fn host_names() {
     }
 }
 
+/// P-185, P-191, P-193.
 #[test]
 fn hosts_of_a_pod_with_addresses() {
     let pod = pod(
@@ -117,6 +118,7 @@ fn hosts_of_a_plain_pod_end_with_its_name() {
     );
 }
 
+/// P-192, P-193.
 #[test]
 fn hosts_on_the_hosts_network_are_the_nodes() {
     let spec =
@@ -150,7 +152,7 @@ options ndots:3 edns0
 sortlist 192.0.2.0
 ";
 
-/// P-200, P-201, P-206: without a cluster these are all the same.
+/// P-200, P-201, P-202, P-206: without a cluster these are all the same.
 #[test]
 fn the_nodes_resolver_is_the_default() {
     for policy in ["Default", "ClusterFirst", "ClusterFirstWithHostNet"] {

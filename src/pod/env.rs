@@ -29,7 +29,7 @@ pub fn expand(input: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
 mod tests {
     use super::expand;
 
-    /// The vectors of the specification's section 12.4, and a few more.
+    /// C-2: the vectors of the specification's section 12.4, and a few more.
     #[test]
     fn expands_as_kubelet_does() {
         let vectors = [

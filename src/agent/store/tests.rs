@@ -13,6 +13,7 @@ fn a_failed_write_names_the_path() {
     assert_eq!(write_atomic(&path, b"new").unwrap_err().path, path);
 }
 
+/// P-190: a container that has it mounted sees what is new.
 #[test]
 fn rewriting_keeps_the_inode_and_sets_the_mode() {
     use std::os::unix::fs::MetadataExt;

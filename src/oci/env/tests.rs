@@ -48,6 +48,7 @@ fn resource(resource: &str, divisor: &str, container: &str) -> Value {
         "resource": resource, "divisor": divisor, "containerName": container}}}])
 }
 
+/// C-3, C-7, C-8.
 #[test]
 fn the_last_value_of_a_name_wins_and_the_order_stays() {
     let env = env_of(
@@ -76,6 +77,7 @@ fn the_last_value_of_a_name_wins_and_the_order_stays() {
     );
 }
 
+/// C-8.
 #[test]
 fn what_everybody_has() {
     let env = env_of(json!([]), json!(null), |_| {});
@@ -130,6 +132,7 @@ fn values_expand_what_came_before_them() {
     assert_eq!(value_of(&env, "BOTH").unwrap(), "1$(LATE)$(NOPE)$(open");
 }
 
+/// C-11, C-12, C-14, C-15, C-16.
 #[test]
 fn fields_of_the_pod() {
     for (path, value) in [
@@ -150,6 +153,7 @@ fn fields_of_the_pod() {
     }
 }
 
+/// C-16.
 #[test]
 fn a_pod_on_the_hosts_network_has_the_hosts_addresses_and_name() {
     let host = |fixture: &mut Fixture| {
@@ -168,6 +172,7 @@ fn a_node_without_addresses_is_no_error() {
     assert_eq!(value_of(&env, "V").unwrap(), "");
 }
 
+/// C-13, C-17.
 #[test]
 fn other_fields_are_refused_by_name() {
     for path in [
@@ -187,6 +192,7 @@ fn other_fields_are_refused_by_name() {
     }
 }
 
+/// C-18, C-19, C-20.
 #[test]
 fn resources_are_divided_and_rounded_up() {
     for (name, divisor, container, value) in [
@@ -229,6 +235,7 @@ fn an_unknown_amount_leaves_the_variable_out() {
     assert_eq!(value_of(&env, "V"), None);
 }
 
+/// C-20.
 #[test]
 fn resources_of_a_container_that_is_not_there_are_an_error() {
     let spec = json!({"containers": [{

@@ -34,6 +34,7 @@ fn all_files(fixture: &mut Fixture) {
     };
 }
 
+/// P-187, P-190, P-208, C-66, C-67.
 #[test]
 fn managed_files_are_bound_where_they_belong() {
     let mounts = mounts(json!({}), all_files);
@@ -118,6 +119,7 @@ fn on_v1_without_controllers_there_is_nothing_to_show() {
     assert_eq!(at(&mounts, "/sys/fs/cgroup"), None);
 }
 
+/// C-68.
 #[test]
 fn parents_come_before_what_is_below_them() {
     for unified in [true, false] {

@@ -63,6 +63,7 @@ fn an_image_may_have_only_one_of_the_two() {
     );
 }
 
+/// C-25.
 #[test]
 fn nothing_to_run_is_an_error() {
     assert_eq!(args(json!({}), json!({})), Err(ConfigError::NoCommand));

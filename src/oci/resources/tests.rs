@@ -21,7 +21,7 @@ fn score(resources: Value, priority_class: &str, node_memory: u64) -> i32 {
     oom_score_adj(&pod, &pod.spec.as_ref().unwrap().containers[0], node_memory)
 }
 
-/// The specification's test vectors (12.2).
+/// C-78: the specification's test vectors (12.2).
 #[test]
 fn oom_scores_on_a_node_with_1_gib() {
     let memory = |request: &str| json!({"requests": {"memory": request}});

@@ -59,6 +59,7 @@ fn ask(arch: u32, name: &str, args: &[u64], capabilities: &[&str]) -> u32 {
     )
 }
 
+/// C-53.
 #[test]
 fn everyday_calls_are_allowed_and_dangerous_ones_refused() {
     for arch in [X86_64, I386, AARCH64, ARM] {
@@ -128,6 +129,7 @@ fn numbers_are_the_kernels() {
     }
 }
 
+/// C-53.
 /// H3: what 32-bit C libraries call since the year 2038 was thought of.
 #[test]
 fn time64_calls_work_on_32_bit() {
@@ -253,6 +255,7 @@ fn personality_and_socket_look_at_their_first_argument() {
     }
 }
 
+/// C-53.
 #[test]
 fn capabilities_unlock_their_calls_and_no_others() {
     for (capability, name) in [

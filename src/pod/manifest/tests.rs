@@ -3,6 +3,7 @@ use std::path::Path;
 
 use super::parse;
 
+/// V-9, V-26, V-33, V-35, C-9, C-17, C-18.
 /// Each file in `golden/` beside its `<file>.expected`: the diagnostics, then a line per pod.
 /// `VETCH_BLESS=1` rewrites the expectations.
 #[test]
