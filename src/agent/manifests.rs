@@ -124,10 +124,22 @@ impl Agent {
             }
         }
         self.desired = desired;
+        self.share_documents();
         self.log_new_problems(&snapshot);
         self.manifests.snapshot = snapshot;
         // Files and their problems are visible even when no pod changes.
         self.rise();
+    }
+
+    /// Sandboxes of an earlier agent came with copies of their own.
+    fn share_documents(&mut self) {
+        for (uid, holding) in &mut self.sandboxes {
+            if let Some(pod) = self.desired.get(uid)
+                && pod.pod == holding.record.pod.pod
+            {
+                holding.record.pod.pod = pod.pod.clone();
+            }
+        }
     }
 
     /// D-10: each problem of a file is said once, when it appears. A running pod's own warnings are events.

@@ -86,7 +86,7 @@ fn resolve(args: &Args) -> Result<(HolderPaths, String), CliError> {
     let mut found = holders::scan(&args.reach.paths());
     let pods = found
         .iter()
-        .map(|holder| holder.record.pod.pod.clone())
+        .map(|holder| Pod::clone(&holder.record.pod.pod))
         .filter(|pod| args.scope.contains(pod))
         .collect();
     let pod = select::find(pods, &args.pod).map_err(|error| explain(args, &found, error))?;

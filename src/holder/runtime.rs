@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libcontainer::container::builder::ContainerBuilder;
 use libcontainer::error::LibcontainerError;
 use libcontainer::oci_spec::OciSpecError;
-use libcontainer::oci_spec::runtime::Process;
+use libcontainer::oci_spec::runtime::{Process, Spec};
 use libcontainer::syscall::syscall::SyscallType;
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -124,8 +124,8 @@ pub(super) fn create(
 ) -> i32 {
     finish(&place.line, || {
         clean_slate();
-        prepare(place, request, supplies)?;
-        start(place, request, stdio)?;
+        let spec = prepare(place, request, supplies)?;
+        start(place, request, &spec, stdio)?;
         volumes::let_go(place, &request.id);
         Ok(None)
     })
@@ -135,7 +135,7 @@ fn prepare(
     place: &Place<'_>,
     request: &CreateContainer,
     supplies: &Supplies<'_>,
-) -> Result<(), WorkerError> {
+) -> Result<Spec, WorkerError> {
     let made = volumes::make(place, request, supplies)?;
     let state = place.paths.runtime().join(&request.id);
     sys::remove::tree(&state).map_err(io_error("remove", &state))?;
@@ -151,16 +151,15 @@ fn prepare(
     let spec = bundle::complete(place, request, &made)?;
     device_rules::enforce(place.cgroups, place.cgroup, &spec)?;
     rootfs::make_mount_points(&root, spec.mounts().as_deref().unwrap_or_default())?;
-    Ok(())
+    Ok(spec)
 }
 
 fn start(
     place: &Place<'_>,
     request: &CreateContainer,
+    spec: &Spec,
     stdio: [OwnedFd; 3],
 ) -> Result<(), WorkerError> {
-    let bundle = place.paths.bundle(&request.id);
-    let spec = bundle::load(&bundle.join("config.json"))?;
     if let Some(process) = spec.process() {
         give_pipes(&stdio, process);
     }
@@ -170,7 +169,7 @@ fn start(
         .with_stdin(stdin)
         .with_stdout(stdout)
         .with_stderr(stderr)
-        .as_init(bundle)
+        .as_init(place.paths.bundle(&request.id))
         .with_systemd(false)
         .as_sibling(true)
         .build()?;

@@ -1,3 +1,4 @@
+use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ fn pod(name: &str, spec: Value) -> StaticPod {
     let pod = json!({"metadata": {"name": name, "namespace": "shop"}, "spec": full});
     StaticPod {
         uid: PodUid::try_from("u1".to_owned()).unwrap(),
-        pod: serde_json::from_value(pod).unwrap(),
+        pod: serde_json::from_value::<Pod>(pod).unwrap().into(),
         document_hash: String::new(),
         origin: Origin {
             file: "web.yaml".into(),

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::core::v1::Pod;
 use oci_spec::image::ImageConfiguration;
 use oci_spec::runtime::{Capability, LinuxNamespace, LinuxNamespaceType};
 use serde_json::{Value, json};
@@ -105,7 +106,7 @@ impl Fixture {
 pub fn static_pod(pod: Value) -> StaticPod {
     StaticPod {
         uid: PodUid::try_from("u1".to_owned()).unwrap(),
-        pod: serde_json::from_value(pod).unwrap(),
+        pod: serde_json::from_value::<Pod>(pod).unwrap().into(),
         document_hash: String::new(),
         origin: Origin {
             file: "web.yaml".into(),

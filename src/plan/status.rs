@@ -20,7 +20,7 @@ pub(super) fn pod_with_status(
     memory: &mut PodHistory,
     verdicts: &Verdicts,
 ) -> Pod {
-    let mut pod = view.pod.pod.clone();
+    let mut pod = Pod::clone(&view.pod.pod);
     if let Some(ending) = memory.ending {
         let started = view.sandbox.map_or(view.pod, |s| &s.record.pod);
         let grace = i64::from(started.grace_s());

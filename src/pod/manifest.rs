@@ -186,7 +186,7 @@ impl Reader<'_> {
         validate::pod(&pod, scope);
         Some(StaticPod {
             uid,
-            pod,
+            pod: pod.into(),
             document_hash,
             origin: Origin {
                 file: self.file.to_owned(),

@@ -7,6 +7,7 @@ pub mod capability;
 pub mod cdi;
 mod decode;
 mod defaults;
+mod document;
 pub mod duration;
 pub mod env;
 pub mod hook;
@@ -31,7 +32,7 @@ pub mod sysctl;
 mod validate;
 pub(crate) mod yaml;
 
-use k8s_openapi::api::core::v1::Pod;
+pub use document::Document;
 use serde::{Deserialize, Serialize};
 
 /// `spec.priority` of `system-cluster-critical`; who has as much or more is critical (N-7, N-26).
@@ -92,8 +93,7 @@ pub struct StaticPod {
     pub uid: PodUid,
     /// Defaulted and completed: name with node suffix (S-69), namespace, uid, config.hash and config.source annotations,
     /// nodeName, toleration. `status` is empty.
-    #[serde(deserialize_with = "stored::pod")]
-    pub pod: Pod,
+    pub pod: Document,
     /// Hash of the normalised document; differs from the uid only when the manifest sets its own uid.
     pub document_hash: String,
     /// Where it came from.

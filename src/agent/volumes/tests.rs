@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::*;
@@ -21,7 +22,7 @@ fn pod(label: &str) -> StaticPod {
     let field = json!({"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}});
     StaticPod {
         uid: PodUid::try_from("u1".to_owned()).unwrap(),
-        pod: serde_json::from_value(json!({
+        pod: serde_json::from_value::<Pod>(json!({
             "metadata": {"name": "web-node", "labels": {"a": label}},
             "spec": {
                 "containers": [],
@@ -32,7 +33,8 @@ fn pod(label: &str) -> StaticPod {
                 ],
             },
         }))
-        .unwrap(),
+        .unwrap()
+        .into(),
         document_hash: label.to_owned(),
         origin: Origin {
             file: "web.yaml".into(),

@@ -237,7 +237,7 @@ fn parsed(init: &[Value], regular: &[Value], whole: &Value) -> Pod {
     });
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
     let parsed = crate::pod::manifest::parse("f", pod.to_string().as_bytes(), "node");
-    parsed.pods[0].pod.clone()
+    Pod::clone(&parsed.pods[0].pod)
 }
 
 /// C-77: per pod, and not per container.

@@ -15,7 +15,7 @@ pub(super) fn named(name: &str, patch: &Value) -> StaticPod {
     let mut text = serde_json::to_value(&pod.pod).unwrap();
     text["metadata"]["name"] = json!(name);
     merge(&mut text, patch);
-    pod.pod = serde_json::from_value::<Pod>(text).unwrap();
+    pod.pod = serde_json::from_value::<Pod>(text).unwrap().into();
     pod
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::config::BackoffCurve;
@@ -39,11 +40,11 @@ pub(super) fn pod(id: &str, policy: &str, containers: &[&str]) -> StaticPod {
         .collect();
     StaticPod {
         uid: uid(id),
-        pod: serde_json::from_value(json!({
+        pod: serde_json::from_value::<Pod>(json!({
             "metadata": {"name": "web-node", "namespace": "default", "uid": id},
             "spec": {"restartPolicy": policy, "terminationGracePeriodSeconds": 5, "containers": containers},
         }))
-        .unwrap(),
+        .unwrap().into(),
         document_hash: id.to_owned(),
         origin: Origin {
             file: "web.yaml".into(),

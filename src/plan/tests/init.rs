@@ -215,7 +215,8 @@ fn container_that_becomes_an_init_container_behind_others_has_passed() {
         "containers": [{"name": "new"}],
     }))
     .pod
-    .spec;
+    .spec
+    .clone();
     let plan = story.sees(3, vec![exited("a", 0, (0, 2), 1), running("s", 0, 0)]);
     assert_eq!(action_lines(&plan), ["start new 0"]);
     assert_eq!(phase(&plan, &story.pod), "Pending");

@@ -7,7 +7,7 @@ fn pod(spec: &str) -> Pod {
     let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {{{spec}}}\n");
     let parsed = parse("f", text.as_bytes(), "node");
     assert_eq!(parsed.pods.len(), 1, "{:?}", parsed.diagnostics);
-    parsed.pods[0].pod.clone()
+    Pod::clone(&parsed.pods[0].pod)
 }
 
 /// Each container as `name cpu memory`, `-` for none, in start order: init, sidecars (`+`), regular ones (`=`).

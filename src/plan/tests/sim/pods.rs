@@ -1,5 +1,6 @@
 //! Manifests by chance: every part that a pod's life has.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::super::fixtures::uid;
@@ -25,11 +26,12 @@ fn manifest((slot, variant): (usize, usize), dice: &mut Dice) -> StaticPod {
     let spec = spec(slot, dice);
     StaticPod {
         uid: uid(&id),
-        pod: serde_json::from_value(json!({
+        pod: serde_json::from_value::<Pod>(json!({
             "metadata": {"name": name, "namespace": "default", "uid": id},
             "spec": spec,
         }))
-        .unwrap(),
+        .unwrap()
+        .into(),
         document_hash: format!("{slot}-{variant}"),
         origin: Origin {
             file: "web.yaml".into(),
