@@ -1,7 +1,7 @@
 //! A pod's document, kept once for all who hold the pod: the types of Kubernetes take tens of kilobytes even for a small one.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,11 +10,11 @@ use super::stored;
 
 /// Clones share the pod until one of them is changed.
 #[derive(Debug, Clone, Default)]
-pub struct Document(Arc<Pod>);
+pub struct Document(Rc<Pod>);
 
 impl From<Pod> for Document {
     fn from(pod: Pod) -> Self {
-        Self(Arc::new(pod))
+        Self(Rc::new(pod))
     }
 }
 
@@ -29,13 +29,13 @@ impl Deref for Document {
 /// What is changed is this clone's alone.
 impl DerefMut for Document {
     fn deref_mut(&mut self) -> &mut Pod {
-        Arc::make_mut(&mut self.0)
+        Rc::make_mut(&mut self.0)
     }
 }
 
 impl PartialEq for Document {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     fn a_clone_shares_the_pod_until_it_is_changed() {
         let document = Document::from(Pod::default());
         let mut other = document.clone();
-        assert!(Arc::ptr_eq(&document.0, &other.0));
+        assert!(Rc::ptr_eq(&document.0, &other.0));
         other.metadata.name = Some("b".to_owned());
         assert_ne!(document, other);
         assert_eq!(document.metadata.name, None);
