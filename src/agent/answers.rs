@@ -54,7 +54,7 @@ impl Backend for Answers {
         let agent = self.0.borrow();
         let pod = agent.view.shown.pods.get(uid)?.clone();
         let holding = agent.sandboxes.get(uid);
-        let document = agent.desired.get(uid).or(holding.map(|h| &h.record.pod))?;
+        let document = agent.pod(uid)?;
         let events = agent.ring.iter().filter(|record| record.event.uid == *uid);
         let file = agent.manifests.snapshot.files.iter();
         let file = file.filter(|file| file.file == document.origin.file);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use k8s_openapi::api::core::v1::PodSpec;
 
 use super::clean::Remains;
-use super::events::Logged;
+use super::events::{Logged, warning};
 use super::launch::{self, Ground, LaunchError, Order, Prepared};
 use super::link::{Link, Seed};
 use super::news::SandboxId;
@@ -239,15 +239,8 @@ impl Agent {
         let Some(pod) = self.desired.get(uid).filter(|_| !notes.is_empty()) else {
             return;
         };
-        let event = |message: &String| Event {
-            uid: uid.clone(),
-            namespace: pod.namespace().to_owned(),
-            name: pod.name().to_owned(),
-            container: Some(container.to_owned()),
-            warning: true,
-            reason: "Confinement".to_owned(),
-            message: message.clone(),
-        };
+        let event =
+            |message: &String| warning(pod, Some(container), "Confinement", message.clone());
         let events: Vec<Event> = notes.iter().map(event).collect();
         for event in events {
             self.record(event, now, Logged::Once);

@@ -4,6 +4,7 @@ use super::ring::Recorded;
 use super::state::Agent;
 use crate::holder::proto::Stamp;
 use crate::plan::Event;
+use crate::pod::StaticPod;
 
 /// When an event is also a line in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,19 @@ impl Agent {
             }
             (Logged::Once, Recorded::New) | (Logged::Always, _) => self.log.info(line),
         }
+    }
+}
+
+/// A warning about a pod, or about one of its containers.
+pub fn warning(pod: &StaticPod, container: Option<&str>, reason: &str, message: String) -> Event {
+    Event {
+        uid: pod.uid.clone(),
+        namespace: pod.namespace().to_owned(),
+        name: pod.name().to_owned(),
+        container: container.map(ToOwned::to_owned),
+        warning: true,
+        reason: reason.to_owned(),
+        message,
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::About;
-use super::events::Logged;
+use super::events::{Logged, warning};
 use super::news::{News, SandboxId};
 use super::sandboxes::Phase;
 use super::state::Agent;
@@ -15,7 +15,7 @@ use crate::holder::cgroup::CgroupError;
 use crate::holder::limits::LimitError;
 use crate::holder::proto::{PodRecord, Stamp};
 use crate::oci::limits::{self, Limits, Missing};
-use crate::plan::{self, Event, QosClass};
+use crate::plan::{self, QosClass};
 use crate::pod::requests::effective_requests;
 use crate::pod::{PodUid, StaticPod};
 
@@ -160,7 +160,7 @@ impl Agent {
         let missing = limits::missing(&pod.pod, &self.node);
         let event = (!missing.is_empty()).then(|| {
             let texts: Vec<&str> = missing.iter().map(|missing| missing.text()).collect();
-            warning(pod, "LimitsNotEnforced", texts.join("; "))
+            warning(pod, None, "LimitsNotEnforced", texts.join("; "))
         });
         let kept = Pod {
             serial: holding.id.serial,
@@ -271,17 +271,5 @@ impl Agent {
             .flat_map(|pod| pod.missing.clone());
         let missing: BTreeSet<Missing> = missing.collect();
         self.conditions.keep_missing(&missing);
-    }
-}
-
-fn warning(pod: &StaticPod, reason: &str, message: String) -> Event {
-    Event {
-        uid: pod.uid.clone(),
-        namespace: pod.namespace().to_owned(),
-        name: pod.name().to_owned(),
-        container: None,
-        warning: true,
-        reason: reason.to_owned(),
-        message,
     }
 }

@@ -30,8 +30,8 @@ use crate::holder::cgroup::Cgroups;
 use crate::image::Store;
 use crate::oci::NodeFacts;
 use crate::plan::{Desired, History, ImagePresence, Rules};
-use crate::pod::PodUid;
 use crate::pod::objects::Objects;
+use crate::pod::{PodUid, StaticPod};
 
 /// What was asked for from outside: flags, since asking twice is asking once.
 #[derive(Debug, Default)]
@@ -155,12 +155,15 @@ impl Agent {
             .filter(|holding| holding.id == *id)
     }
 
+    /// The pod as it is wanted now, or else as it was started.
+    pub fn pod(&self, uid: &PodUid) -> Option<&StaticPod> {
+        let started = || self.sandboxes.get(uid).map(|h| &h.record.pod);
+        self.desired.get(uid).or_else(started)
+    }
+
     /// `namespace/name`, or the UID of one that has no name any more.
     pub fn pod_label(&self, uid: &PodUid) -> String {
-        let desired = self.desired.get(uid);
-        let started = || self.sandboxes.get(uid).map(|h| &h.record.pod);
-        desired
-            .or_else(started)
+        self.pod(uid)
             .map_or_else(|| uid.to_string(), |pod| pod.full_name())
     }
 

@@ -10,12 +10,12 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use super::events::Logged;
+use super::events::{Logged, warning};
 use super::sandboxes::{Asked, Errand};
 use super::state::Agent;
 use crate::holder::proto::{Request, Stamp};
 use crate::oci::volumes::{Facts, contents};
-use crate::plan::{Event, Note};
+use crate::plan::Note;
 use crate::pod::PodUid;
 use crate::volume::spec::Payload;
 
@@ -187,19 +187,10 @@ impl Agent {
     }
 
     fn record_mount_failure(&mut self, uid: &PodUid, message: String, now: Stamp) {
-        let started = || self.sandboxes.get(uid).map(|holding| &holding.record.pod);
-        let Some(pod) = self.desired.get(uid).or_else(started) else {
+        let Some(pod) = self.pod(uid) else {
             return;
         };
-        let event = Event {
-            uid: uid.clone(),
-            namespace: pod.namespace().to_owned(),
-            name: pod.name().to_owned(),
-            container: None,
-            warning: true,
-            reason: "FailedMount".to_owned(),
-            message,
-        };
+        let event = warning(pod, None, "FailedMount", message);
         self.record(event, now, Logged::Once);
         self.rise();
     }

@@ -18,10 +18,10 @@ use smol::Task;
 
 use self::schedule::Schedule;
 use self::task::Runner;
-use super::events::Logged;
+use super::events::{Logged, warning};
 use super::sandboxes::Phase;
 use super::state::{Agent, Need};
-use crate::plan::{Event, Finding, ProbeKey, ProbeOrder, ProbeVerdict};
+use crate::plan::{Finding, ProbeKey, ProbeOrder, ProbeVerdict};
 use crate::pod::probe::ProbeKind;
 use crate::probe::{Network, Target};
 use crate::sys::clock::{self, Stamp};
@@ -213,15 +213,7 @@ impl Agent {
         };
         let pod = &holding.record.pod;
         let (reason, message) = words(key.kind, &complaint);
-        let event = Event {
-            uid: key.uid.clone(),
-            namespace: pod.namespace().to_owned(),
-            name: pod.name().to_owned(),
-            container: Some(container),
-            warning: true,
-            reason: reason.to_owned(),
-            message,
-        };
+        let event = warning(pod, Some(&container), reason, message);
         self.record(event, clock::now(), logged);
         self.rise();
     }
