@@ -266,11 +266,12 @@ pub enum ConfigError {
 pub fn launch(input: ContainerInput<'_>) -> Result<Launch, ConfigError> {
     let identity = user::resolve(&input)?;
     let rights = security::rights(&input)?;
-    let process = process::process(&input, &identity, &rights)?;
+    let env = env::pod_env(&input)?;
+    let process = process::process(&input, &identity, &rights, &env)?;
     let program = process::program_as_written(&input, &process);
     let filter = security::filter(&input, &rights)?;
     let notes = security::notes(&input, &rights);
-    let volumes = volumes::volumes(&input, &env::pod_env(&input)?)?;
+    let volumes = volumes::volumes(&input, &env)?;
     let mut resources = security::device_rules(&rights);
     resources::limit(&mut resources, &input);
 

@@ -6,21 +6,22 @@ use k8s_openapi::api::core::v1::Container;
 use oci_spec::image::ImageConfiguration;
 use oci_spec::runtime::{Process, ProcessBuilder};
 
+use super::env::Variables;
 use super::security::Rights;
 use super::user::Identity;
 use super::{ConfigError, ContainerInput, env, resources, security};
 use crate::pod::env::expand;
 use crate::pod::signal;
 
-/// The specification's process.
+/// The specification's process; `own_env` is the pod's own part of its environment.
 pub fn process(
     input: &ContainerInput<'_>,
     identity: &Identity,
     rights: &Rights,
+    own_env: &Variables,
 ) -> Result<Process, ConfigError> {
-    let own_env = env::pod_env(input)?;
     let args = command(input, |name| own_env.get(name))?;
-    let environment = env::process_env(input, &own_env, &identity.home)?;
+    let environment = env::process_env(input, own_env, &identity.home)?;
     let mut process = ProcessBuilder::default()
         // C-27: a container's own terminal would have to be a pty kept by the holder; there is none yet.
         .terminal(false)
