@@ -1,5 +1,7 @@
 //! Names and numbers of calls, per architecture.
 
+use std::collections::HashSet;
+
 /// One of the kernel's call tables.
 pub struct Arch {
     /// As profiles name it.
@@ -36,10 +38,11 @@ pub const OWN: (&str, &str) = if cfg!(target_arch = "x86_64") {
     ("SCMP_ARCH_RISCV64", "riscv64")
 };
 
-/// Whether any architecture has a call of that name.
-pub fn is_known(name: &str) -> bool {
-    let mut all = FAMILIES.into_iter().flatten();
-    all.any(|arch| (arch.calls)().iter().any(|(_, known)| *known == name))
+/// The names of all calls that any architecture has.
+pub fn all_names() -> HashSet<&'static str> {
+    let all = FAMILIES.into_iter().flatten();
+    let calls = all.flat_map(|arch| (arch.calls)());
+    calls.map(|(_, name)| name).collect()
 }
 
 /// Architectures whose programs run on the same machines, most used first. A 32-bit build may run on a 64-bit kernel,
