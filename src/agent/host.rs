@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 
 use crate::config::Config;
+use crate::figures::parse;
 use crate::holder::device_rules;
 use crate::image::platform::Platform;
 use crate::network;
@@ -31,6 +32,7 @@ pub fn facts(config: &Config, controllers: Controllers) -> NodeFacts {
     let unified_cgroups = is_unified(&mountinfo);
     let v1_controllers = v1_controllers(&mountinfo);
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let meminfo = |name: &str| parse::meminfo(&meminfo, name).unwrap_or(0);
     NodeFacts {
         name: config.node_name.clone(),
         host_ips: addresses(),
@@ -55,8 +57,8 @@ pub fn facts(config: &Config, controllers: Controllers) -> NodeFacts {
                 .to_str()
                 .unwrap_or_default(),
         ),
-        memory_bytes: meminfo_bytes(&meminfo, "MemTotal:"),
-        has_swap: meminfo_bytes(&meminfo, "SwapTotal:") > 0,
+        memory_bytes: meminfo("MemTotal"),
+        has_swap: meminfo("SwapTotal") > 0,
         cpus: std::thread::available_parallelism()
             .map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         controllers,
@@ -178,14 +180,6 @@ fn has_controller(mounts: &[String], wanted: &str) -> bool {
     mounts
         .iter()
         .any(|mount| mount.split(',').any(|name| name == wanted))
-}
-
-fn meminfo_bytes(meminfo: &str, key: &str) -> u64 {
-    meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
-        .map_or(0, |kib| kib.saturating_mul(1024))
 }
 
 /// Of the file system that pods write to; 0 if unknown.

@@ -44,6 +44,13 @@ fn words_of_statistics() {
 }
 
 #[test]
+fn memory_is_in_bytes() {
+    let info = "MemTotal:        2048 kB\nMemFree: 1 kB\n";
+    assert_eq!(parse::meminfo(info, "MemTotal"), Some(2_097_152));
+    assert_eq!(parse::meminfo("", "MemTotal"), None);
+}
+
+#[test]
 fn limits_that_are_none() {
     assert_eq!(parse::limit("max\n"), None);
     assert_eq!(parse::limit("9223372036854771712\n"), None);

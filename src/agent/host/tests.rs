@@ -17,15 +17,6 @@ fn hybrid_is_not_unified_and_its_controllers_are_known() {
 }
 
 #[test]
-fn memory_is_in_bytes() {
-    assert_eq!(
-        meminfo_bytes("MemTotal:        2048 kB\nMemFree: 1 kB\n", "MemTotal:"),
-        2_097_152
-    );
-    assert_eq!(meminfo_bytes("", "MemTotal:"), 0);
-}
-
-#[test]
 fn without_a_route_the_first_own_address_counts() {
     let trie = "\
 Main:
