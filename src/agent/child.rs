@@ -44,14 +44,7 @@ pub enum ChildError {
 
 /// Runs `vetch ARGS…` to its end, and gives what it said on stderr, in one line.
 pub async fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<String, ChildError> {
-    let mut child = Command::new("/proc/self/exe")
-        .args(args)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command(args).stdout(Stdio::null()).spawn()?;
     let mut words = String::new();
     if let Some(stderr) = child.stderr.take() {
         words = last_words(Async::new(stderr)?).await;
@@ -59,23 +52,13 @@ pub async fn run<S: AsRef<OsStr>>(args: &[S]) -> Result<String, ChildError> {
     // It closed its stderr, so that it is about to end; but that is its word only.
     let _ = watch(&child)?.readable().await;
     let status = child.wait()?;
-    match (status.success(), words.is_empty()) {
-        (true, _) => Ok(words),
-        (false, true) => Err(ChildError::Status(status)),
-        (false, false) => Err(ChildError::Words(words)),
-    }
+    judge(status, &words)?;
+    Ok(words)
 }
 
 /// Runs `vetch ARGS…`, not longer than `limit`, and gives what it said on stdout.
 pub async fn ask<S: AsRef<OsStr>>(args: &[S], limit: Duration) -> Result<Vec<u8>, ChildError> {
-    let mut child = Command::new("/proc/self/exe")
-        .args(args)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = command(args).stdout(Stdio::piped()).spawn()?;
     let talked = async {
         let (mut answer, mut words) = (Vec::new(), String::new());
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
@@ -99,10 +82,26 @@ pub async fn ask<S: AsRef<OsStr>>(args: &[S], limit: Duration) -> Result<Vec<u8>
     let _ = watch(&child)?.readable().await;
     let status = child.wait()?;
     let (answer, words) = told.ok_or(ChildError::Late(limit.as_secs()))??;
-    match (status.success(), words.is_empty()) {
-        (true, _) => Ok(answer),
-        (false, true) => Err(ChildError::Status(status)),
-        (false, false) => Err(ChildError::Words(words)),
+    judge(status, &words)?;
+    Ok(answer)
+}
+
+fn command<S: AsRef<OsStr>>(args: &[S]) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(args)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn judge(status: ExitStatus, words: &str) -> Result<(), ChildError> {
+    match (status.success(), words) {
+        (true, _) => Ok(()),
+        (false, "") => Err(ChildError::Status(status)),
+        (false, words) => Err(ChildError::Words(words.to_owned())),
     }
 }
 
