@@ -10,7 +10,8 @@ use super::observed::{Resource, Shortage};
 use super::outcome::Outcome;
 use super::pass::{PodView, World};
 use super::{Halt, History, PodHistory, SandboxState, events};
-use crate::pod::{CRITICAL_PRIORITY, PodUid, StaticPod, requests};
+use crate::pod::requests::effective_requests;
+use crate::pod::{CRITICAL_PRIORITY, PodUid, StaticPod};
 
 /// N-9.
 pub(super) const GRACE_MS: u64 = 1000;
@@ -61,9 +62,10 @@ pub(super) fn victim<'a>(world: World<'a>, history: &History) -> Option<&'a PodU
 /// N-7: who uses more than it requested, then the least important, then who uses most beyond its request.
 fn rank(shortage: &Shortage, uid: &PodUid, pod: &StaticPod) -> (bool, i32, Reverse<i128>) {
     let used = shortage.usage.get(uid).copied().unwrap_or(0);
+    let requests = effective_requests(&pod.pod);
     let requested = match shortage.resource {
-        Resource::Memory => requests::effective_requests(&pod.pod).memory,
-        Resource::Disk => requests::ephemeral_storage(&pod.pod),
+        Resource::Memory => requests.memory,
+        Resource::Disk => requests.ephemeral_storage,
         Resource::Inodes | Resource::Pids => 0,
     };
     let is_modest = match shortage.resource {

@@ -42,11 +42,6 @@ pub fn effective_requests(pod: &Pod) -> Requests {
     }
 }
 
-/// The same of disk, in bytes.
-pub fn ephemeral_storage(pod: &Pod) -> u64 {
-    effective_request(pod, "ephemeral-storage", Unit::One)
-}
-
 /// What amounts are counted in, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {

@@ -11,6 +11,7 @@ use crate::pod::lifecycle::{Role, init_role};
 use crate::pod::names::is_dns_label;
 use crate::pod::quantity;
 use crate::pod::report::Scope;
+use crate::pod::requests::HUGE_PAGES;
 
 /// S-111.
 pub(super) fn all(spec: &PodSpec, scope: Scope<'_>) {
@@ -115,8 +116,9 @@ fn doubtful(name: &str, text: &str, (path, scope): (&str, Scope<'_>)) {
     }
 }
 
-fn is_bytes(resource: &str) -> bool {
-    matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
+/// All but `cpu` that there is.
+pub(super) fn is_bytes(resource: &str) -> bool {
+    matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with(HUGE_PAGES)
 }
 
 /// S-123.
@@ -152,7 +154,7 @@ fn resources(requirements: &ResourceRequirements, path: &str, scope: Scope<'_>) 
             scope.error(&at, "must equal the limit");
         }
     }
-    let huge = |name: &String| name.starts_with("hugepages-");
+    let huge = |name: &String| name.starts_with(HUGE_PAGES);
     if limits.keys().any(huge) && !limits.keys().any(|n| n == "cpu" || n == "memory") {
         scope.error(
             &format!("{path}.limits"),

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::SUBDOMAIN;
+use super::container::is_bytes;
 use crate::pod::names::{is_dns_subdomain, is_env_name, is_qualified_name};
 use crate::pod::objects::read::key_problem;
 use crate::pod::quantity;
@@ -111,8 +112,7 @@ fn field_ref(field: &ObjectFieldSelector, path: &str, scope: Scope<'_>) {
 /// C-18.
 pub(super) fn resource_ref(field: &ResourceFieldSelector, path: &str, scope: Scope<'_>) {
     let (list, resource) = field.resource.split_once('.').unwrap_or_default();
-    let known = matches!(resource, "cpu" | "memory" | "ephemeral-storage")
-        || resource.starts_with("hugepages-");
+    let known = resource == "cpu" || is_bytes(resource);
     if !known || !matches!(list, "limits" | "requests") {
         scope.error(
             &format!("{path}.resource"),
