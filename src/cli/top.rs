@@ -175,7 +175,6 @@ fn pod_table(pods: &[PodStats], containers: bool) -> String {
 
 /// Shares are of what pods can have, as far as an agent says it.
 fn node_table(node: &NodeStats, allocatable: Option<Allocatable>) -> String {
-    let memory_of = |usage: &Usage| usage.memory.as_ref().map(|m| m.working_set_bytes);
     let machine = node.usage.memory.as_ref();
     let all_memory = machine.map_or(0, |m| {
         m.working_set_bytes
@@ -194,7 +193,7 @@ fn node_table(node: &NodeStats, allocatable: Option<Allocatable>) -> String {
         milli(&node.usage),
         percent(nano_cores(&node.usage), nanos),
         mebi(&node.usage),
-        percent(memory_of(&node.usage).unwrap_or(0), u128::from(bytes)),
+        percent(memory(&node.usage), u128::from(bytes)),
     ];
     table::render(&[head.map(str::to_owned).to_vec(), row.to_vec()])
 }

@@ -112,19 +112,13 @@ impl Group {
     }
 
     fn memory(&self, time: Timestamp) -> Option<MemoryStats> {
-        let (dir, usage, max, prefix) = match &self.memory {
-            Dir::V1(dir) => (
-                dir,
-                "memory.usage_in_bytes",
-                "memory.limit_in_bytes",
-                "total_",
-            ),
-            Dir::V2(dir) => (dir, "memory.current", "memory.max", ""),
+        let (dir, [usage, max, prefix, rss]) = match &self.memory {
+            Dir::V1(dir) => {
+                let (usage, max) = ("memory.usage_in_bytes", "memory.limit_in_bytes");
+                (dir, [usage, max, "total_", "rss"])
+            }
+            Dir::V2(dir) => (dir, ["memory.current", "memory.max", "", "anon"]),
             Dir::Missing => return None,
-        };
-        let rss = match &self.memory {
-            Dir::V1(_) => "rss",
-            Dir::V2(_) | Dir::Missing => "anon",
         };
         let usage_bytes = parse::number(&read(dir, usage)?)?;
         let stat = read(dir, "memory.stat")?;

@@ -124,22 +124,18 @@ fn container(
     record: &ContainerRecord,
     (meter, trees): (&Meter<'_>, &Trees),
 ) -> ContainerStats {
-    let fs = |base: &Path, used: Option<Used>| {
-        let is_deep = meter.depth == Depth::Everything;
-        is_deep.then(|| part(base, used, meter.time)).flatten()
-    };
+    let is_deep = meter.depth == Depth::Everything;
+    let fs =
+        |base: &Path, used: Option<Used>| is_deep.then(|| part(base, used, meter.time)).flatten();
     let layer = seen.layer(record);
     let logs = record.log.parent().unwrap_or(&record.log);
-    let log_files = std::iter::once(logs).filter(|_| meter.depth == Depth::Everything);
-    let of_logs = log_files
-        .filter_map(|dir| Budget::new(MAX_LOG_FILES).used(dir))
-        .next();
+    let of_logs = is_deep.then(|| Budget::new(MAX_LOG_FILES).used(logs));
     ContainerStats {
         name: record.name.clone(),
         start_time: record.state.live().map(|(_, started)| started.wall),
         usage: meter.usage(&seen.cgroup_of(record)),
         rootfs: fs(&layer, trees.get(&layer).copied()),
-        logs: fs(logs, of_logs),
+        logs: fs(logs, of_logs.flatten()),
     }
 }
 
