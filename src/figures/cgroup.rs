@@ -30,7 +30,7 @@ enum Dir {
 impl Group {
     /// Finds its directories; none of them need exist.
     pub fn new(cgroups: &Cgroups, path: &str) -> Self {
-        let unified = cgroups.v2_dir(path);
+        let unified = cgroups.unified_dir(path);
         let dir = |controller: &str| match (cgroups.v1_dir(controller, path), &unified) {
             (Some(dir), _) => Dir::V1(dir),
             (None, Some(dir)) => Dir::V2(dir.clone()),

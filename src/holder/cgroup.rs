@@ -95,6 +95,12 @@ impl Cgroups {
         Some(unified.dir(path))
     }
 
+    /// The directory of a cgroup where v1 has this controller.
+    pub fn v1_dir(&self, controller: &str, path: &str) -> Option<PathBuf> {
+        let has = |h: &&Hierarchy| h.controllers.iter().any(|name| name == controller);
+        self.hierarchies.iter().find(has).map(|h| h.dir(path))
+    }
+
     /// Creates the cgroup in every hierarchy; one that exists is fine. On v2 its ancestors hand down cpu, hugetlb,
     /// io, memory and pids as far as the kernel has them.
     pub fn create(&self, path: &str) -> Result<(), CgroupError> {
@@ -195,21 +201,6 @@ impl Cgroups {
             }
         }
         failure
-    }
-
-    /// The directory of a cgroup where v1 has this controller.
-    pub fn v1_dir(&self, controller: &str, path: &str) -> Option<PathBuf> {
-        let has = |h: &&Hierarchy| h.controllers.iter().any(|name| name == controller);
-        self.hierarchies.iter().find(has).map(|h| h.dir(path))
-    }
-
-    /// The directory of a cgroup on v2.
-    pub fn v2_dir(&self, path: &str) -> Option<PathBuf> {
-        let is_unified = |h: &&Hierarchy| h.kind == Kind::Unified;
-        self.hierarchies
-            .iter()
-            .find(is_unified)
-            .map(|h| h.dir(path))
     }
 
     /// How often the kernel killed a process of this cgroup for want of memory.
