@@ -222,11 +222,10 @@ fn run_tenant(
     file: &Path,
     stdio: ExecStdio,
 ) -> Result<Option<OwnedFd>, WorkerError> {
-    let builder = builder(place, Task::Command, job.container, job.confinement)?;
     let ExecStdio::Pipes([stdin, stdout, stderr]) = stdio else {
         return run_on_terminal(place, job, file).map(Some);
     };
-    builder
+    builder(place, Task::Command, job.container, job.confinement)?
         .with_stdin(stdin)
         .with_stdout(stdout)
         .with_stderr(stderr)
