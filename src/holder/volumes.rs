@@ -5,9 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use libcontainer::oci_spec::runtime::{
-    Linux, LinuxDeviceCgroup, LinuxDeviceCgroupBuilder, LinuxDeviceType,
-};
+use libcontainer::oci_spec::runtime::{Linux, LinuxDeviceCgroup, LinuxDeviceCgroupBuilder};
 
 use super::job::{Job, Outcome, Purpose};
 use super::proto::{CreateContainer, FailureKind, Reply, Stamp};
@@ -17,7 +15,7 @@ use super::runtime::{Place, WorkerError};
 use super::server::Holder;
 use crate::config::HolderPaths;
 use crate::sys;
-use crate::volume::spec::{HostPathKind, Payload};
+use crate::volume::spec::Payload;
 use crate::volume::{self, Device, Made, Site};
 
 /// Longest description of files that is read, in bytes.
@@ -96,19 +94,9 @@ pub(super) fn allow_devices(linux: &mut Linux, made: &Made) {
 }
 
 fn allow(device: &Device) -> LinuxDeviceCgroup {
-    let kind = match device.kind {
-        HostPathKind::BlockDevice => LinuxDeviceType::B,
-        HostPathKind::CharDevice
-        | HostPathKind::Unset
-        | HostPathKind::DirectoryOrCreate
-        | HostPathKind::Directory
-        | HostPathKind::FileOrCreate
-        | HostPathKind::File
-        | HostPathKind::Socket => LinuxDeviceType::C,
-    };
     LinuxDeviceCgroupBuilder::default()
         .allow(true)
-        .typ(kind)
+        .typ(device.typ)
         .major(i64::from(device.major))
         .minor(i64::from(device.minor))
         .access("rwm")

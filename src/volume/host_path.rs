@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use oci_spec::runtime::LinuxDeviceType;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -44,22 +45,22 @@ pub(super) fn open(path: &Path, kind: HostPathKind) -> Result<OwnedFd, Problem> 
 
 /// D-16: the device that is granted with it.
 pub(super) fn device(file: &OwnedFd, kind: HostPathKind) -> Result<Option<Device>, Problem> {
-    match kind {
-        HostPathKind::CharDevice | HostPathKind::BlockDevice => {
-            let number = stat(file)?.st_rdev;
-            Ok(Some(Device {
-                kind,
-                major: rustix::fs::major(number),
-                minor: rustix::fs::minor(number),
-            }))
-        }
+    let typ = match kind {
+        HostPathKind::CharDevice => LinuxDeviceType::C,
+        HostPathKind::BlockDevice => LinuxDeviceType::B,
         HostPathKind::Unset
         | HostPathKind::DirectoryOrCreate
         | HostPathKind::Directory
         | HostPathKind::FileOrCreate
         | HostPathKind::File
-        | HostPathKind::Socket => Ok(None),
-    }
+        | HostPathKind::Socket => return Ok(None),
+    };
+    let number = stat(file)?.st_rdev;
+    Ok(Some(Device {
+        typ,
+        major: rustix::fs::major(number),
+        minor: rustix::fs::minor(number),
+    }))
 }
 
 /// What a path of this type is, with its article; empty if it may be anything.

@@ -23,9 +23,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use oci_spec::runtime::LinuxDeviceType;
+
 use crate::config::HolderPaths;
 use crate::sys::{mounts, remove};
-use spec::{HostPathKind, Payload, Source, Volume, VolumeOrder};
+use spec::{Payload, Source, Volume, VolumeOrder};
 
 /// V-25: why a container's volumes are not there.
 #[derive(Debug, thiserror::Error)]
@@ -161,8 +163,8 @@ pub struct Made {
 /// A device node of the host that is mounted as such.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
-    /// [`HostPathKind::CharDevice`] or [`HostPathKind::BlockDevice`].
-    pub kind: HostPathKind,
+    /// Character or block device.
+    pub typ: LinuxDeviceType,
     /// Major number.
     pub major: u32,
     /// Minor number.
