@@ -27,7 +27,7 @@ use oci_spec::runtime::LinuxDeviceType;
 
 use crate::config::HolderPaths;
 use crate::sys::{mounts, remove};
-use spec::{Payload, Source, Volume, VolumeOrder};
+use spec::{Payload, Source, Volume, VolumeMount, VolumeOrder};
 
 /// V-25: why a container's volumes are not there.
 #[derive(Debug, thiserror::Error)]
@@ -182,20 +182,22 @@ pub fn mount(
     if order.mounts.is_empty() {
         return Ok(Made::default());
     }
-    let mut made = Made::default();
     let dir = site.paths.volume_mounts(container_id);
     std::fs::create_dir_all(&dir)
         .map_err(|e| Problem::io("create", &dir)(e).of(&order.mounts[0].volume))?;
-    stage::made(site, order, payload, &mut made.written)?;
     let is_on_host = |volume: &Volume| match volume.source {
         Source::HostPath { .. } | Source::EmptyDir { .. } => true,
         Source::Memory { .. } | Source::Files | Source::Image { .. } => false,
     };
     let (on_host, own): (Vec<_>, Vec<_>) = order.volumes.iter().partition(|v| is_on_host(v));
+    let mut made = Made {
+        devices: Vec::new(),
+        written: stage::made(site, &own, order.fs_group, payload)?,
+    };
     let mut trees = clone_trees(&own, order, |volume| open_own(site, volume))?;
     if let Some(first) = on_host.first() {
         let there = mounts::visit(site.host, || {
-            stage::empty_dirs(site, order)?;
+            stage::empty_dirs(site, &on_host, order.fs_group)?;
             clone_trees(&on_host, order, |volume| {
                 open_on_host(volume, &mut made.devices)
             })
@@ -242,31 +244,32 @@ fn clone_trees(
     for volume in volumes {
         let (path, root) = open(volume).map_err(|problem| problem.of(&volume.name))?;
         let gid = match volume.source {
-            Source::HostPath { .. } => None,
+            Source::HostPath { .. } | Source::Image { .. } => None,
             Source::EmptyDir { .. } | Source::Memory { .. } | Source::Files => {
                 order.fs_group.map(|group| group.gid)
             }
-            Source::Image { .. } => None,
         };
-        for (index, mount) in order.mounts.iter().enumerate() {
-            if mount.volume != volume.name {
-                continue;
-            }
-            let tree = match &mount.sub_path {
-                None => bind::clone_tree(root.as_fd(), &path, mount.propagation),
-                Some(sub_path) => {
-                    let written = mount.sub_path_expr.as_ref().map_or(&**sub_path, Path::new);
-                    let place = sub_path::open(root.as_fd(), sub_path, gid);
-                    let place = place.map_err(|problem| problem.at_sub_path(written));
-                    place.and_then(|place| {
-                        bind::clone_tree(place.as_fd(), &path.join(written), mount.propagation)
-                    })
-                }
-            };
+        let mounts = order.mounts.iter().enumerate();
+        for (index, mount) in mounts.filter(|(_, mount)| mount.volume == volume.name) {
+            let tree = clone_tree(mount, (&path, root.as_fd()), gid);
             trees.push((index, tree.map_err(|problem| problem.of(&volume.name))?));
         }
     }
     Ok(trees)
+}
+
+/// What one mount of a volume mounts. `gid` is for directories that are missing.
+fn clone_tree(
+    mount: &VolumeMount,
+    (path, root): (&Path, BorrowedFd<'_>),
+    gid: Option<u32>,
+) -> Result<OwnedFd, Problem> {
+    let Some(sub_path) = &mount.sub_path else {
+        return bind::clone_tree(root, path, mount.propagation);
+    };
+    let written = mount.sub_path_expr.as_ref().map_or(&**sub_path, Path::new);
+    let place = sub_path::open(root, sub_path, gid).map_err(|e| e.at_sub_path(written))?;
+    bind::clone_tree(place.as_fd(), &path.join(written), mount.propagation)
 }
 
 /// The root of a volume in the holder's mount namespace.

@@ -2,13 +2,12 @@
 //! of several containers take turns. Each is complete as soon as it is to be seen: a worker can be killed at any point,
 //! and the next one goes on.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-
-use std::collections::BTreeMap;
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::mount::{
@@ -17,42 +16,48 @@ use rustix::mount::{
     move_mount,
 };
 
-use super::spec::{FsGroup, Payload, Source, Volume, VolumeOrder};
+use super::spec::{FileSet, FsGroup, Payload, Source, Volume};
 use super::{Problem, Site, VolumeError, atomic, fs_group};
 use crate::config::HolderPaths;
 use crate::sys::mounts;
 
-/// Makes what is missing of the volumes that lie in the holder's mount namespace. Notes the hash of the files that are
-/// in place then.
+/// Makes what is missing of volumes that lie in the holder's mount namespace. Gives the hash of the files that are in
+/// place then, by name of the volume.
 pub(super) fn made(
     site: Site<'_>,
-    order: &VolumeOrder,
+    volumes: &[&Volume],
+    group: Option<FsGroup>,
     payload: &Payload,
-    written: &mut BTreeMap<String, String>,
-) -> Result<(), VolumeError> {
-    let Some(first) = order.volumes.first() else {
-        return Ok(());
+) -> Result<BTreeMap<String, String>, VolumeError> {
+    let mut written = BTreeMap::new();
+    let Some(first) = volumes.first() else {
+        return Ok(written);
     };
     let _lock = lock(site.paths).map_err(|problem| problem.of(&first.name))?;
-    for volume in &order.volumes {
+    for volume in volumes {
         let target = site.paths.volume(&volume.name);
-        let outcome = match &volume.source {
-            Source::HostPath { .. } | Source::EmptyDir { .. } => Ok(()),
-            Source::Memory { size_bytes } => memory(&target, *size_bytes, order.fs_group),
-            Source::Image { layers } => image(&target, layers),
-            Source::Files => files(&target, volume, payload, written),
+        let hash = match &volume.source {
+            Source::HostPath { .. } | Source::EmptyDir { .. } => Ok(None),
+            Source::Memory { size_bytes } => memory(&target, *size_bytes, group).map(|()| None),
+            Source::Image { layers } => image(&target, layers).map(|()| None),
+            Source::Files => files(&target, &volume.name, payload),
         };
-        outcome.map_err(|problem| problem.of(&volume.name))?;
+        let hash = hash.map_err(|problem| problem.of(&volume.name))?;
+        written.extend(hash.map(|hash| (volume.name.clone(), hash)));
     }
-    Ok(())
+    Ok(written)
 }
 
-/// V-10, V-16: makes what is missing of the volumes in the pod's durable directory. In the host's mount namespace.
-pub(super) fn empty_dirs(site: Site<'_>, order: &VolumeOrder) -> Result<(), VolumeError> {
-    for volume in &order.volumes {
+/// V-10, V-16: makes what is missing of volumes in the pod's durable directory. In the host's mount namespace.
+pub(super) fn empty_dirs(
+    site: Site<'_>,
+    volumes: &[&Volume],
+    group: Option<FsGroup>,
+) -> Result<(), VolumeError> {
+    for volume in volumes {
         if let Source::EmptyDir { dir } = &volume.source {
             let mark = site.paths.volume(&volume.name);
-            let outcome = lock(site.paths).and_then(|_lock| empty_dir(dir, &mark, order.fs_group));
+            let outcome = lock(site.paths).and_then(|_lock| empty_dir(dir, &mark, group));
             outcome.map_err(|problem| problem.of(&volume.name))?;
         }
     }
@@ -71,15 +76,18 @@ pub(super) fn write(
     let _lock = lock(site.paths).map_err(|problem| problem.of(first))?;
     for (name, set) in &payload.volumes {
         let target = site.paths.volume(name);
-        let is_made = mounts::is_point(&target).map_err(Problem::io("look at", &target));
-        let outcome = is_made.and_then(|is_made| {
-            Ok(is_made && atomic::write(open_dir(&target)?.as_fd(), payload.generation, set)?)
-        });
-        if outcome.map_err(|problem| problem.of(name))? {
-            written.insert(name.clone(), set.hash.clone());
+        let failed = |problem: Problem| problem.of(name);
+        if !is_made(&target).map_err(failed)? {
+            continue;
         }
+        let hash = fill(&target, payload.generation, set).map_err(failed)?;
+        written.extend(hash.map(|hash| (name.clone(), hash)));
     }
     Ok(written)
+}
+
+fn is_made(target: &Path) -> Result<bool, Problem> {
+    mounts::is_point(target).map_err(Problem::io("look at", target))
 }
 
 /// Opens the root of a volume.
@@ -126,7 +134,7 @@ fn make_empty_dir(dir: &Path) -> io::Result<()> {
 
 /// V-13, with the mode that a tmpfs has unless told otherwise, as kubelet's.
 fn memory(target: &Path, size_bytes: Option<u64>, group: Option<FsGroup>) -> Result<(), Problem> {
-    if mounts::is_point(target).map_err(Problem::io("look at", target))? {
+    if is_made(target)? {
         return share(target);
     }
     let tree = tmpfs(size_bytes).map_err(Problem::system("make a tmpfs"))?;
@@ -136,19 +144,17 @@ fn memory(target: &Path, size_bytes: Option<u64>, group: Option<FsGroup>) -> Res
     attach(&tree, target)
 }
 
-fn files(
-    target: &Path,
-    volume: &Volume,
-    payload: &Payload,
-    written: &mut BTreeMap<String, String>,
-) -> Result<(), Problem> {
-    let set = payload.volumes.get(&volume.name);
+fn files(target: &Path, name: &str, payload: &Payload) -> Result<Option<String>, Problem> {
+    let set = payload.volumes.get(name);
     let set = set.ok_or(Problem::Order("its files did not come with the request"))?;
     memory(target, None, None)?;
-    if atomic::write(open_dir(target)?.as_fd(), payload.generation, set)? {
-        written.insert(volume.name.clone(), set.hash.clone());
-    }
-    Ok(())
+    fill(target, payload.generation, set)
+}
+
+/// Gives the hash of the files, unless newer ones are in place.
+fn fill(target: &Path, generation: u64, set: &FileSet) -> Result<Option<String>, Problem> {
+    let is_current = atomic::write(open_dir(target)?.as_fd(), generation, set)?;
+    Ok(is_current.then(|| set.hash.clone()))
 }
 
 /// A tmpfs that is not attached yet. Never swapped out where the kernel can do that (6.4): it may hold secrets.
@@ -181,7 +187,7 @@ fn share(target: &Path) -> Result<(), Problem> {
 /// V-57. Layers are named by descriptor, as in a root file system. The mount point itself, which is empty, is the lowest:
 /// the kernel wants two.
 fn image(target: &Path, layers: &[PathBuf]) -> Result<(), Problem> {
-    if mounts::is_point(target).map_err(Problem::io("look at", target))? {
+    if is_made(target)? {
         return share(target);
     }
     fs::create_dir_all(target).map_err(Problem::io("create", target))?;
