@@ -224,8 +224,9 @@ impl Holder {
                         let end = job.init_end.map(|(end, _)| end);
                         return self.begin_session(session, (end, job.master), now);
                     }
-                    Outcome::NotExecuted(kind, message) => (kind, message),
-                    Outcome::Failed(kind, message) => (kind, message),
+                    Outcome::NotExecuted(kind, message) | Outcome::Failed(kind, message) => {
+                        (kind, message)
+                    }
                     Outcome::Done => (FailureKind::Create, "it made no process".to_owned()),
                 };
                 self.fail_exec(&owner, cgroup, failure);
