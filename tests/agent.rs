@@ -29,9 +29,7 @@ fn a_manifest_becomes_a_container_that_is_replaced_and_removed() {
     let mut agent = TestAgent::start();
     agent.put("web.yaml", &manifest("web", &format!("echo one; {LIVES}")));
     let first = agent.wait_until_running("web");
-    wait_for("its output", || {
-        agent.logs("web", "main").contains("one").then_some(())
-    });
+    agent.wait_for_words("web", "one");
 
     agent.put("web.yaml", &manifest("web", &format!("echo two; {LIVES}")));
     wait_for("the new container", || {
@@ -39,9 +37,7 @@ fn a_manifest_becomes_a_container_that_is_replaced_and_removed() {
         let is_new = status.container_id != first.container_id;
         (is_new && status.state?.running.is_some()).then_some(())
     });
-    wait_for("its output", || {
-        agent.logs("web", "main").contains("two").then_some(())
-    });
+    agent.wait_for_words("web", "two");
 
     agent.remove("web.yaml");
     agent.wait_for_no_pods();
@@ -145,9 +141,7 @@ fn a_job_that_finished_unseen_before_a_reboot_is_not_run_again() {
     agent.put("job.yaml", &job("job", &script));
     agent.wait_until_running("job");
     let uid = agent.pod("job").unwrap().metadata.uid.unwrap();
-    wait_for("its output", || {
-        agent.logs("job", "main").contains("once").then_some(())
-    });
+    agent.wait_for_words("job", "once");
     agent.kill();
     let init = agent.container_pids().into_iter().min().unwrap();
     let pid = rustix::process::Pid::from_raw(init).unwrap();

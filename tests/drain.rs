@@ -38,9 +38,7 @@ fn start_all(agent: &TestAgent, pods: &[(&str, String)]) {
         agent.put(&format!("{name}.yaml"), text);
     }
     for (name, _) in pods {
-        wait_for("it is up", || {
-            agent.logs(name, "main").contains("up").then_some(())
-        });
+        agent.wait_for_words(name, "up");
     }
 }
 

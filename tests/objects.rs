@@ -32,19 +32,9 @@ fn pod(name: &str, script: &str, lines: &str) -> String {
 
 const FROM_APP: &str = "    envFrom: [{configMapRef: {name: app}}]\n";
 
-fn wait_for_line(agent: &TestAgent, pod: &str, line: &str) {
-    wait_for(line, || {
-        agent.logs(pod, "main").contains(line).then_some(())
-    });
-}
-
 /// Waits until the container waits; gives the message.
 fn wait_for_config_error(agent: &TestAgent, pod: &str) -> String {
-    agent.wait_for_status(pod, "a configuration error", |status| {
-        let waiting = &status["containerStatuses"][0]["state"]["waiting"];
-        (waiting["reason"] == "CreateContainerConfigError")
-            .then(|| waiting["message"].as_str().unwrap_or_default().to_owned())
-    })
+    agent.wait_for_waiting(pod, "CreateContainerConfigError")
 }
 
 /// C-1, S-141, S-142: from the same file and from another one.
@@ -66,7 +56,7 @@ fn variables_come_from_config_maps_and_secrets() {
 ";
     let text = config_map("app", "MODE: fast") + "---\n" + &pod("web", &script, lines);
     agent.put("web.yaml", &text);
-    wait_for_line(&agent, "web", "fast s3cret fast []");
+    agent.wait_for_words("web", "fast s3cret fast []");
 }
 
 /// P-153: named with the place, and cured by a document, without a word to the others.
@@ -88,7 +78,7 @@ fn a_pod_waits_for_what_is_missing_and_others_run_on() {
         )
     );
     agent.put("app.yaml", &config_map("app", "MODE: there"));
-    wait_for_line(&agent, "web", "mode there");
+    agent.wait_for_words("web", "mode there");
 
     // A change of an object restarts nothing, and env does not follow it.
     let web = agent.wait_until_running("web");
@@ -114,7 +104,7 @@ fn a_bad_file_and_a_reboot_stop_no_pod() {
     agent.put("app.yaml", &config_map("app", "MODE: kept"));
     let script = format!("echo \"mode $MODE\"; {LIVES}");
     agent.put("web.yaml", &pod("web", &script, FROM_APP));
-    wait_for_line(&agent, "web", "mode kept");
+    agent.wait_for_words("web", "mode kept");
 
     agent.put(
         "app.yaml",
@@ -125,7 +115,7 @@ fn a_bad_file_and_a_reboot_stop_no_pod() {
         status.files.iter().any(|file| file.held).then_some(())
     });
     agent.put("late.yaml", &pod("late", &script, FROM_APP));
-    wait_for_line(&agent, "late", "mode kept");
+    agent.wait_for_words("late", "mode kept");
 
     agent.reboot();
     agent.spawn();

@@ -6,11 +6,11 @@ mod support;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use support::agent::TestAgent;
 use support::manifest::{LIVES, main, pod};
 use support::wait::{can_run, wait_for};
-use support::watch::container_status;
+use support::watch::{container_status, last_end};
 use vetch::oci::limits::{shares, weight};
 
 const MEMORY: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
@@ -86,16 +86,6 @@ fn fixed(manifest: &str) -> String {
     manifest.replace("  name: web\n", "  name: web\n  uid: fixed-1\n")
 }
 
-/// Ended by the container's own limit.
-fn last_end(status: &Value) -> Option<Value> {
-    let status = container_status(status, "main");
-    let ends = [
-        &status["state"]["terminated"],
-        &status["lastState"]["terminated"],
-    ];
-    ends.into_iter().find(|end| !end.is_null()).cloned()
-}
-
 /// C-70, C-72, C-73, C-85…C-89; the container sees the same from inside.
 #[test]
 fn limits_are_values_of_cgroups() {
@@ -109,9 +99,7 @@ fn limits_are_values_of_cgroups() {
     agent.put("web.yaml", &pod("web", 1, &limited));
     agent.wait_until_running("web");
     let limit = (32 << 20).to_string();
-    wait_for("it sees its limit", || {
-        agent.logs("web", "main").contains(&limit).then_some(())
-    });
+    agent.wait_for_words("web", &limit);
     let of_pod = cgroup(&agent, "burstable", "web");
     for group in [&of_pod, &format!("{of_pod}/{}", id(&agent, "web"))] {
         assert_eq!(value(&agent, group, MEMORY), limit);
@@ -177,7 +165,7 @@ fn a_memory_hog_is_killed_for_its_own_limit() {
         "hog.yaml",
         &pod("hog", 1, &format!("  restartPolicy: Never\n{hog}")),
     );
-    let end = agent.wait_for_status("hog", "its end", last_end);
+    let end = agent.wait_for_status("hog", "its end", |status| last_end(status, "main"));
     assert_eq!(
         (&end["reason"], &end["exitCode"]),
         (&json!("OOMKilled"), &json!(137))
@@ -198,12 +186,7 @@ fn a_pod_has_no_more_processes_than_it_may_have() {
     let bomb = "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done; echo all; wait";
     agent.put("bomb.yaml", &pod("bomb", 1, &main(bomb)));
     agent.wait_until_running("calm");
-    wait_for("the kernel refuses", || {
-        agent
-            .logs("bomb", "main")
-            .contains("can't fork")
-            .then_some(())
-    });
+    agent.wait_for_words("bomb", "can't fork");
     assert!(!agent.logs("bomb", "main").contains("all"));
     assert_eq!(
         value(&agent, &cgroup(&agent, "besteffort", "bomb"), PIDS),
@@ -227,9 +210,7 @@ fn limits_of_a_running_pod_follow_its_document() {
         fixed(&pod("web", 1, &(main(&script) + &limits)))
     };
     agent.put("web.yaml", &limited("96Mi"));
-    wait_for("it has its memory", || {
-        agent.logs("web", "main").contains("has it").then_some(())
-    });
+    agent.wait_for_words("web", "has it");
     let of_pod = cgroup(&agent, "burstable", "web");
     let first = id(&agent, "web");
     assert_eq!(value(&agent, &of_pod, MEMORY), (96 << 20).to_string());

@@ -136,9 +136,7 @@ fn links_of_an_image_lead_nowhere_else() {
     for name in &names {
         agent.remove(&format!("{name}.yaml"));
     }
-    wait_for("only the good pod is left", || {
-        (agent.client().pods().ok()?.len() == 1).then_some(())
-    });
+    agent.wait_for_pod_count(1);
     assert_eq!(content(&victim), before);
     assert_eq!(agent.wait_until_running("good"), good);
 }

@@ -1,13 +1,13 @@
 //! Containers that take all they can get, or never end.
 
 use k8s_openapi::api::core::v1::ContainerStatus;
-use serde_json::Value;
 
 use crate::silent_disk::SilentDisk;
 use crate::support::agent::TestAgent;
 use crate::support::disk::SmallDisk;
 use crate::support::manifest::{container, main, manifest, pod};
 use crate::support::wait::{can_run, wait_for};
+use crate::support::watch::last_end;
 
 /// A pod that has nothing to do with it: it is probed, and counts.
 struct Neighbour(ContainerStatus);
@@ -30,15 +30,6 @@ impl Neighbour {
         assert_eq!(agent.wait_until_running("good"), self.0);
         assert_eq!(agent.event_count("good", "Unhealthy"), 0);
     }
-}
-
-fn end(status: &Value) -> Option<Value> {
-    let status = &status["containerStatuses"][0];
-    let ends = [
-        &status["state"]["terminated"],
-        &status["lastState"]["terminated"],
-    ];
-    ends.into_iter().find(|end| !end.is_null()).cloned()
 }
 
 /// A fork bomb, one that eats memory, one that fills its volume in memory, and one that listens to no signal.
@@ -68,25 +59,21 @@ fn who_takes_all_it_can_get_harms_itself_only() {
             &pod(name, 1, &(main(script) + &lines)),
         );
     }
-    let reason = agent.wait_for_status("hog", "an end", end);
+    let reason = agent.wait_for_status("hog", "an end", |status| last_end(status, "main"));
     assert_eq!(reason["reason"], "OOMKilled", "{reason}");
-    let reason = agent.wait_for_status("filler", "an end", end);
+    let reason = agent.wait_for_status("filler", "an end", |status| last_end(status, "main"));
     assert_eq!(reason["exitCode"], 7, "{reason}");
     wait_for("the bomb has all it can get", || {
         let pids = agent.pids_of("bomb", "main").len();
         assert!(pids <= 64, "{pids}");
         (pids > 50).then_some(())
     });
-    wait_for("it is deaf", || {
-        agent.logs("deaf", "main").contains("up").then_some(())
-    });
+    agent.wait_for_words("deaf", "up");
     neighbour.assert_unharmed(&agent);
     for name in ["bomb", "hog", "filler", "deaf"] {
         agent.remove(&format!("{name}.yaml"));
     }
-    wait_for("only the good pod is left", || {
-        (agent.client().pods().ok()?.len() == 1).then_some(())
-    });
+    agent.wait_for_pod_count(1);
     neighbour.assert_unharmed(&agent);
 }
 
@@ -107,17 +94,13 @@ fn a_disk_that_a_pod_fills_stops_nobody_who_runs() {
         "    volumeMounts: [{name: v, mountPath: /v}]\n  volumes: [{name: v, emptyDir: {}}]\n";
     let script = "trap 'exit 0' TERM; yes > /v/x; echo full; while :; do sleep 1 & wait $!; done";
     agent.put("hog.yaml", &pod("hog", 1, &(main(script) + volume)));
-    wait_for("it is full", || {
-        agent.logs("hog", "main").contains("full\n").then_some(())
-    });
+    agent.wait_for_words("hog", "full\n");
     neighbour.assert_unharmed(&agent);
     agent.kill();
     agent.spawn();
     neighbour.assert_unharmed(&agent);
     agent.remove("hog.yaml");
-    wait_for("only the good pod is left", || {
-        (agent.client().pods().ok()?.len() == 1).then_some(())
-    });
+    agent.wait_for_pod_count(1);
     wait_for("there is room again", || {
         std::fs::write(agent.paths.root_dir.join("room"), vec![0; 8 << 20]).ok()
     });
@@ -141,10 +124,7 @@ fn who_mounts_too_much_is_told() {
     }
     let lines = format!("    volumeMounts:\n{mounts}  volumes:\n{volumes}");
     agent.put("many.yaml", &pod("many", 1, &(main("sleep 1000") + &lines)));
-    let message = agent.wait_for_status("many", "why", |status| {
-        let waiting = &status["containerStatuses"][0]["state"]["waiting"];
-        (waiting["reason"] == "CreateContainerError").then(|| waiting["message"].to_string())
-    });
+    let message = agent.wait_for_waiting("many", "CreateContainerError");
     assert!(message.contains("fewer volumes"), "{message}");
     agent.put("next.yaml", &manifest("next", 1, "sleep 1000"));
     agent.wait_until_running("next");
@@ -187,9 +167,7 @@ fn who_sleeps_in_the_kernel_delays_nobody_else() {
     agent.spawn();
     neighbour.assert_unharmed(&agent);
     drop(disk);
-    wait_for("the others are gone", || {
-        (agent.client().pods().ok()?.len() == 2).then_some(())
-    });
+    agent.wait_for_pod_count(2);
     assert!(!agent.logs("sleeper", "main").contains("awake"));
     neighbour.assert_unharmed(&agent);
 }

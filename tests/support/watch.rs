@@ -52,6 +52,25 @@ impl TestAgent {
         found.unwrap_or_else(|| panic!("waited in vain: {what} of pod {pod}: {seen:#}"))
     }
 
+    /// Waits until the pod's first container waits for this reason; gives the message.
+    pub fn wait_for_waiting(&self, pod: &str, reason: &str) -> String {
+        self.wait_for_status(pod, reason, |status| {
+            let waiting = &status["containerStatuses"][0]["state"]["waiting"];
+            let message = || waiting["message"].as_str().unwrap_or_default().to_owned();
+            (waiting["reason"] == reason).then(message)
+        })
+    }
+
+    /// Waits until the pod's container `main` has said this.
+    pub fn wait_for_words(&self, pod: &str, words: &str) {
+        let mut log = String::new();
+        let found = look_until(DEADLINE, || {
+            log = self.logs(pod, "main");
+            log.contains(words).then_some(())
+        });
+        assert!(found.is_some(), "{pod} never said {words:?}: {log}");
+    }
+
     /// Pids of all that runs in a container, what was executed in it included; none when it does not run.
     pub fn pids_of(&self, pod: &str, name: &str) -> Vec<i32> {
         let Some(uid) = self.pod(pod).and_then(|pod| pod.metadata.uid) else {
@@ -74,8 +93,13 @@ impl TestAgent {
 
     /// Waits until no pod is shown.
     pub fn wait_for_no_pods(&self) {
-        wait_for("all pods are gone", || {
-            self.client().pods().ok()?.is_empty().then_some(())
+        self.wait_for_pod_count(0);
+    }
+
+    /// Waits until so many pods are shown.
+    pub fn wait_for_pod_count(&self, count: usize) {
+        wait_for(&format!("there are {count} pods"), || {
+            (self.client().pods().ok()?.len() == count).then_some(())
         });
     }
 
@@ -135,4 +159,14 @@ pub fn container_status<'a>(status: &'a Value, name: &str) -> &'a Value {
         .filter_map(|list| status[list].as_array())
         .flatten();
     all.find(|one| one["name"] == name).unwrap_or(&Value::Null)
+}
+
+/// How the named container ended, this time or the last time.
+pub fn last_end(status: &Value, name: &str) -> Option<Value> {
+    let status = container_status(status, name);
+    let ends = [
+        &status["state"]["terminated"],
+        &status["lastState"]["terminated"],
+    ];
+    ends.into_iter().find(|end| !end.is_null()).cloned()
 }

@@ -22,11 +22,7 @@ fn an_image_can_be_mounted_and_is_waited_for() {
   - {name: model, image: {reference: 'model:1', pullPolicy: Never}}
 ";
     agent.put("web.yaml", &pod("web", 1, &spec));
-    let message = agent.wait_for_status("web", "the missing image", |status| {
-        let waiting = &status["containerStatuses"][0]["state"]["waiting"];
-        let is_it = waiting["reason"] == "ErrImageNeverPull";
-        is_it.then(|| waiting["message"].as_str().unwrap_or_default().to_owned())
-    });
+    let message = agent.wait_for_waiting("web", "ErrImageNeverPull");
     assert!(message.contains("\"model:1\""), "{message}");
 
     let dir = tempfile::tempdir().expect("make a directory");

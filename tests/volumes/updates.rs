@@ -187,11 +187,7 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
         &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
     );
     agent.put("reader.yaml", &reader("red", LIVES));
-    let missing = agent.wait_for_status("reader", "what is missing", |status| {
-        let waiting = &status["containerStatuses"][0]["state"]["waiting"];
-        let is_it = waiting["reason"] == "CreateContainerConfigError";
-        is_it.then(|| waiting["message"].as_str().unwrap_or_default().to_owned())
-    });
+    let missing = agent.wait_for_waiting("reader", "CreateContainerConfigError");
     let dir = agent.manifests.display();
     assert_eq!(
         missing,
