@@ -9,19 +9,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+mod kind;
+
 use super::child::{self, ChildError};
 use super::conditions::About;
 use super::jobs::Job;
 use super::news::News;
 use super::state::Agent;
 use crate::api::types::NodeCondition;
-use crate::config::{Signal, Threshold};
+use crate::config::Threshold;
 use crate::error::chain;
 use crate::figures::Depth;
 use crate::figures::pressure::{self, Shortage};
 use crate::holder::proto::Stamp;
 use crate::plan;
 use crate::pod::{PodUid, lifecycle, quantity};
+pub use kind::Kind;
+use kind::resource;
 
 /// How long images are left alone after they were looked through: none goes that is younger.
 const RECLAIM_PAUSE_MS: u64 = 120_000;
@@ -31,65 +35,6 @@ pub const RECLAIM_ROLE: &str = "reclaim-images";
 
 /// Longest that figures of pods are waited for.
 const WEIGHING_LIMIT: Duration = Duration::from_secs(60);
-
-/// A condition of the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// `MemoryPressure`.
-    Memory,
-    /// `DiskPressure`.
-    Disk,
-    /// `PIDPressure`.
-    Pid,
-}
-
-const KINDS: [Kind; 3] = [Kind::Memory, Kind::Disk, Kind::Pid];
-
-impl Kind {
-    fn of(signal: Signal) -> Self {
-        match signal {
-            Signal::MemoryAvailable => Self::Memory,
-            Signal::NodefsAvailable
-            | Signal::NodefsInodesFree
-            | Signal::ImagefsAvailable
-            | Signal::ImagefsInodesFree => Self::Disk,
-            Signal::PidAvailable => Self::Pid,
-        }
-    }
-
-    /// kubelet's words: type, reason and message when it holds, and when it does not.
-    fn words(self) -> (&'static str, [&'static str; 2], [&'static str; 2]) {
-        match self {
-            Self::Memory => (
-                "MemoryPressure",
-                [
-                    "KubeletHasInsufficientMemory",
-                    "kubelet has insufficient memory available",
-                ],
-                [
-                    "KubeletHasSufficientMemory",
-                    "kubelet has sufficient memory available",
-                ],
-            ),
-            Self::Disk => (
-                "DiskPressure",
-                ["KubeletHasDiskPressure", "kubelet has disk pressure"],
-                ["KubeletHasNoDiskPressure", "kubelet has no disk pressure"],
-            ),
-            Self::Pid => (
-                "PIDPressure",
-                [
-                    "KubeletHasInsufficientPID",
-                    "kubelet has insufficient PID available",
-                ],
-                [
-                    "KubeletHasSufficientPID",
-                    "kubelet has sufficient PID available",
-                ],
-            ),
-        }
-    }
-}
 
 /// What is known of it.
 #[derive(Debug)]
@@ -124,7 +69,7 @@ impl Pressure {
     pub fn new(now: Stamp) -> Self {
         Self {
             seen: BTreeMap::new(),
-            turned: KINDS.map(|kind| (kind, now.wall)).into(),
+            turned: Kind::ALL.map(|kind| (kind, now.wall)).into(),
             shortages: Vec::new(),
             next_reclaim_boot_ms: 0,
             reclaim: Job::Idle,
@@ -138,7 +83,7 @@ impl Pressure {
     fn update(&mut self, shortages: Vec<Shortage>, (transition, now): (Duration, Stamp)) {
         let transition_ms = u64::try_from(transition.as_millis()).unwrap_or(u64::MAX);
         let met: BTreeSet<Kind> = shortages.iter().map(|s| Kind::of(s.signal)).collect();
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let held = self.seen.contains_key(&kind);
             if met.contains(&kind) {
                 self.seen.insert(kind, now.boot_ms);
@@ -178,12 +123,12 @@ impl Pressure {
                 last_transition_time: self.turned.get(&kind).copied().unwrap_or_default(),
             }
         };
-        KINDS.map(condition).into()
+        Kind::ALL.map(condition).into()
     }
 
     /// For the plan.
     pub fn observe(&self) -> plan::Pressure {
-        let lasting = self.seen.keys().flat_map(|kind| resources(*kind));
+        let lasting = self.seen.keys().flat_map(|kind| kind.resources());
         let shortage = self.shortages.first().zip(self.weighed.as_ref());
         plan::Pressure {
             lasting: lasting.copied().collect(),
@@ -200,22 +145,10 @@ impl Pressure {
         let mut kinds = self.shortages.iter().map(|s| Kind::of(s.signal));
         kinds.any(|kind| kind == Kind::Disk)
     }
-}
 
-fn resource(signal: Signal) -> plan::Resource {
-    match signal {
-        Signal::MemoryAvailable => plan::Resource::Memory,
-        Signal::NodefsAvailable | Signal::ImagefsAvailable => plan::Resource::Disk,
-        Signal::NodefsInodesFree | Signal::ImagefsInodesFree => plan::Resource::Inodes,
-        Signal::PidAvailable => plan::Resource::Pids,
-    }
-}
-
-fn resources(kind: Kind) -> &'static [plan::Resource] {
-    match kind {
-        Kind::Memory => &[plan::Resource::Memory],
-        Kind::Disk => &[plan::Resource::Disk, plan::Resource::Inodes],
-        Kind::Pid => &[plan::Resource::Pids],
+    /// N-6: what images can give goes before pods do.
+    fn is_reclaim_due(&self, now: Stamp) -> bool {
+        self.is_short_of_disk() && now.boot_ms >= self.next_reclaim_boot_ms
     }
 }
 
@@ -256,7 +189,7 @@ impl Agent {
         }
         let shortages = pressure::look(&self.config.paths).shortages(&eviction.thresholds);
         self.pressure.update(shortages, (eviction.transition, now));
-        for kind in KINDS {
+        for kind in Kind::ALL {
             match self.told(kind) {
                 Some(text) => self.conditions.set(About::Pressure(kind), text),
                 None if !self.pressure.seen.contains_key(&kind) => {
@@ -301,8 +234,10 @@ impl Agent {
     /// N-6: what images can give goes first. Asked for in each pass; does something once in a while.
     pub fn start_reclaim(&mut self, now: Stamp) {
         let pressure = &mut self.pressure;
-        let is_due = pressure.is_short_of_disk() && now.boot_ms >= pressure.next_reclaim_boot_ms;
-        if !is_due || pressure.reclaim == Job::Running || !self.manifests.has_delivered {
+        if !pressure.is_reclaim_due(now)
+            || pressure.reclaim == Job::Running
+            || !self.manifests.has_delivered
+        {
             return;
         }
         pressure.reclaim = Job::Running;
@@ -339,12 +274,11 @@ impl Agent {
     /// D-8: before a pod is ended, it must be known what each of them uses.
     fn weigh_pods(&mut self, now: Stamp) {
         let pressure = &mut self.pressure;
-        let is_early = pressure.is_short_of_disk() && now.boot_ms >= pressure.next_reclaim_boot_ms;
         let is_busy = pressure.weighing == Job::Running || pressure.reclaim == Job::Running;
         if !self.config.eviction.of_pods
             || pressure.shortages.is_empty()
             || self.sandboxes.is_empty()
-            || is_early
+            || pressure.is_reclaim_due(now)
             || is_busy
         {
             return;

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::Signal;
 use crate::figures::pressure::Level;
 
 fn at(boot_ms: u64) -> Stamp {
