@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::file::File;
-use super::node::{NANOS, amount};
+use super::node::amount;
 use super::place::{ConfigError, Place};
+use crate::pod::quantity::Unit;
 
 /// Settings of node pressure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,24 +129,30 @@ impl Place<'_> {
             let field = format!("evictionHard[{name}]");
             let signal = Signal::parse(name).ok_or_else(|| self.refuse(&field, BAD_SIGNAL))?;
             match threshold(text).ok_or_else(|| self.refuse(&field, BAD_THRESHOLD))? {
-                Some(threshold) => eviction.thresholds.insert(signal, threshold),
-                None => eviction.thresholds.remove(&signal),
+                Setting::Below(threshold) => eviction.thresholds.insert(signal, threshold),
+                Setting::Off => eviction.thresholds.remove(&signal),
             };
         }
         Ok(eviction)
     }
 }
 
-/// `Some(None)` for 0% and 100%, which switch a threshold off.
-fn threshold(text: &str) -> Option<Option<Threshold>> {
+/// What the file says of a signal.
+enum Setting {
+    Below(Threshold),
+    /// 0% and 100%.
+    Off,
+}
+
+fn threshold(text: &str) -> Option<Setting> {
     let Some(percent) = text.strip_suffix('%') else {
-        let amount = amount(text, NANOS).filter(|&amount| amount > 0)?;
-        return Some(Some(Threshold::Amount(amount)));
+        let amount = amount(text, Unit::One).filter(|&amount| amount > 0)?;
+        return Some(Setting::Below(Threshold::Amount(amount)));
     };
-    let share = u32::try_from(amount(percent, NANOS / 1000)?).ok()?;
+    let share = u32::try_from(amount(percent, Unit::Milli)?).ok()?;
     match share {
-        0 | 100_000 => Some(None),
-        1..100_000 => Some(Some(Threshold::Share(share))),
+        0 | 100_000 => Some(Setting::Off),
+        1..100_000 => Some(Setting::Below(Threshold::Share(share))),
         100_001.. => None,
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::file::File;
 use super::place::{ConfigError, Place, refuse_flag};
 use super::{Config, node};
+use crate::pod::quantity::Unit;
 
 /// Read when no `--config` is given; need not exist.
 const DEFAULT_FILE: &str = "/etc/vetch/config.yaml";
@@ -127,7 +128,7 @@ impl Place<'_> {
             config.file_check_frequency = self.duration("fileCheckFrequency", text)?;
         }
         if let Some(text) = &file.container_log_max_size {
-            config.container_log_max_size = node::amount(text, node::NANOS)
+            config.container_log_max_size = node::amount(text, Unit::One)
                 .filter(|&bytes| bytes > 0)
                 .ok_or_else(|| self.refuse("containerLogMaxSize", BAD_SIZE))?;
         }

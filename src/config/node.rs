@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::file::File;
 use super::place::{ConfigError, Place};
 use super::{BackoffCurve, Config, Reserved, ShutdownTurn};
-use crate::pod::{CRITICAL_PRIORITY, duration, names, quantity, sysctl};
+use crate::pod::quantity::{self, Unit};
+use crate::pod::{CRITICAL_PRIORITY, duration, names, sysctl};
 
-/// Billionths of a whole one.
-pub(super) const NANOS: u128 = 1_000_000_000;
 /// What can be kept from pods.
 const RESERVED: [&str; 2] = ["cpu", "memory"];
 const BAD_START: &str = "must be between 1s and the longest back-off";
@@ -145,12 +144,12 @@ impl Place<'_> {
         reserved: &mut Reserved,
     ) -> Result<(), ConfigError> {
         for (resource, text) in amounts {
-            let (kept, nanos_per_unit) = match resource.as_str() {
-                "cpu" => (Some(&mut reserved.cpu_milli), NANOS / 1000),
-                "memory" => (Some(&mut reserved.memory), NANOS),
-                _ => (None, NANOS),
+            let (kept, unit) = match resource.as_str() {
+                "cpu" => (Some(&mut reserved.cpu_milli), Unit::Milli),
+                "memory" => (Some(&mut reserved.memory), Unit::One),
+                _ => (None, Unit::One),
             };
-            let amount = amount(text, nanos_per_unit).ok_or_else(|| {
+            let amount = amount(text, unit).ok_or_else(|| {
                 let field = format!("{field}.{resource}");
                 self.refuse(&field, "must be an amount, written like 500m or 100Mi")
             })?;
@@ -233,10 +232,9 @@ fn usual_turns(normal_ms: u64, critical_ms: u64) -> Vec<ShutdownTurn> {
         .into()
 }
 
-/// A quantity that is not negative, rounded up to whole units of so many billionths.
-pub(super) fn amount(text: &str, nanos_per_unit: u128) -> Option<u64> {
-    let nanos = u128::try_from(quantity::nanos(text)?).ok()?;
-    u64::try_from(nanos.div_ceil(nanos_per_unit)).ok()
+/// A quantity that is not negative, rounded up to whole units.
+pub(super) fn amount(text: &str, unit: Unit) -> Option<u64> {
+    unit.count(quantity::nanos(text)?)
 }
 
 /// `key=value`.

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::NodeFacts;
 use crate::plan::{QosClass, qos_class};
 use crate::pod::lifecycle;
-use crate::pod::quantity::{self, NANOS};
-use crate::pod::requests::{HUGE_PAGES, List, Unit, amount, effective_limit, effective_requests};
+use crate::pod::quantity::{self, NANOS, Unit};
+use crate::pod::requests::{HUGE_PAGES, List, amount, effective_limit, effective_requests};
 
 /// C-70: what a cgroup has that asks for nothing.
 pub const MIN_SHARES: u64 = 2;

@@ -14,8 +14,8 @@ use super::volumes::Facts;
 use super::{ContainerInput, NodeFacts};
 use crate::plan::{QosClass, qos_class};
 use crate::pod::lifecycle::{self, Role};
-use crate::pod::quantity::{self, NANOS};
-use crate::pod::requests::{self, HUGE_PAGES, List, SINGLE_PROCESS_OOM_KILL, Unit};
+use crate::pod::quantity::{self, NANOS, Unit};
+use crate::pod::requests::{self, HUGE_PAGES, List, SINGLE_PROCESS_OOM_KILL};
 
 const NODE_CRITICAL: &str = "system-node-critical";
 

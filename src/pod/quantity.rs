@@ -3,6 +3,27 @@
 /// Billionths of a whole one: the finest unit that Kubernetes knows.
 pub const NANOS: i128 = 1_000_000_000;
 
+/// What amounts are counted in, rounded up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Whole ones, such as bytes.
+    One,
+    /// Thousandths, of a CPU most often.
+    Milli,
+}
+
+impl Unit {
+    /// How many make up so many billionths; none for less than nothing, and for more than can be counted.
+    pub fn count(self, nanos: i128) -> Option<u64> {
+        let size = match self {
+            Self::One => NANOS,
+            Self::Milli => NANOS / 1000,
+        };
+        let nanos = u128::try_from(nanos).ok()?;
+        u64::try_from(nanos.div_ceil(size.unsigned_abs())).ok()
+    }
+}
+
 /// The value in billionths, rounded up; none when the text is no quantity or far out of range.
 pub fn nanos(text: &str) -> Option<i128> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::lifecycle::{Role, members};
-use super::quantity::{self, NANOS};
+use super::quantity::{self, Unit};
 
 /// `hugepages-2Mi`, …
 pub const HUGE_PAGES: &str = "hugepages-";
@@ -40,15 +40,6 @@ pub fn effective_requests(pod: &Pod) -> Requests {
         ephemeral_storage: effective_request(pod, "ephemeral-storage", Unit::One),
         huge_pages: huge_pages.collect(),
     }
-}
-
-/// What amounts are counted in, rounded up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes.
-    One,
-    /// Thousandths of a CPU.
-    Milli,
 }
 
 /// Which of the two lists of amounts.
@@ -137,12 +128,8 @@ fn huge_page_names(pod: &Pod) -> impl Iterator<Item = &str> {
 
 /// Rounded up; what is less than nothing is nothing.
 pub fn units(Quantity(text): &Quantity, unit: Unit) -> Option<u64> {
-    let per_one = match unit {
-        Unit::One => 1,
-        Unit::Milli => 1000,
-    };
-    let scaled = quantity::nanos(text)?.max(0).saturating_mul(per_one);
-    Some(u64::try_from(scaled.saturating_add(NANOS - 1) / NANOS).unwrap_or(u64::MAX))
+    let nanos = quantity::nanos(text)?.max(0);
+    Some(unit.count(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, HostPathVolumeSource, Volume};
 
 use super::super::ContainerInput;
-use crate::pod::requests::{Unit, effective_limit, units};
+use crate::pod::quantity::Unit;
+use crate::pod::requests::{effective_limit, units};
 use crate::volume::spec::{HostPathKind, Source};
 
 /// What the holder needs to know.
