@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::{EnvFromSource, EnvVarSource};
 use super::{ConfigError, ContainerInput, resources};
 use crate::pod::StaticPod;
 use crate::pod::env::expand;
-use crate::pod::objects::{LocalObject, ObjectKind};
+use crate::pod::objects::LocalObject;
+use crate::pod::references::{of_env_from, of_value};
 
 /// C-8, as containerd has it.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -68,16 +69,11 @@ fn add_all(
     source: &EnvFromSource,
     variables: &mut Variables,
 ) -> Result<(), ConfigError> {
-    let config_map = source.config_map_ref.as_ref();
-    let config_map = config_map.map(|r| (ObjectKind::ConfigMap, &r.name, r.optional));
-    let secret = source.secret_ref.as_ref();
-    let secret = secret.map(|r| (ObjectKind::Secret, &r.name, r.optional));
-    let Some((kind, name, optional)) = config_map.or(secret) else {
+    let Some(wanted) = of_env_from(source) else {
         return Ok(());
     };
-    let object = match input.objects.find(kind, input.pod.namespace(), name) {
-        Err(_) if optional == Some(true) => return Ok(()),
-        found => found?,
+    let Some(object) = wanted.find(input.objects, input.pod.namespace())? else {
+        return Ok(());
     };
     let prefix = source.prefix.as_deref().unwrap_or_default();
     for key in object
@@ -158,18 +154,15 @@ fn from_source(
     if let Some(selector) = &source.resource_field_ref {
         return resources::field_value(input.facts(), Some(input.container), selector);
     }
-    let config_map = source.config_map_key_ref.as_ref();
-    let config_map = config_map.map(|r| (ObjectKind::ConfigMap, &r.name, &r.key, r.optional));
-    let secret = source.secret_key_ref.as_ref();
-    let secret = secret.map(|r| (ObjectKind::Secret, &r.name, &r.key, r.optional));
-    let Some((kind, name, key, optional)) = config_map.or(secret) else {
+    let Some((wanted, key)) = of_value(source) else {
         return Err("its source is not supported".to_owned());
     };
-    let found = input.objects.find(kind, input.pod.namespace(), name);
+    let namespace = input.pod.namespace();
+    let found = input.objects.find(wanted.kind, namespace, wanted.name);
     let found = found.and_then(|object| object.value(key).map(|_| object));
     match found {
         Ok(object) => object_value(object, key).map(Some),
-        Err(_) if optional == Some(true) => Ok(None),
+        Err(_) if wanted.optional => Ok(None),
         Err(missing) => Err(missing.to_string()),
     }
 }

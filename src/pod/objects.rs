@@ -22,6 +22,14 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
+    /// As in documents.
+    pub fn written(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
     /// As in messages of kubelet: `configmap`, `secret`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     Container, EnvFromSource, EnvVarSource, KeyToPath, Pod, Volume, VolumeProjection,
 };
 
-use super::objects::ObjectKind;
+use super::objects::{LocalObject, Missing, ObjectKind, Objects};
 
 /// A place in a pod that names a ConfigMap or a Secret of its namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,118 @@ pub struct Reference<'a> {
     pub field: String,
 }
 
+/// A ConfigMap or a Secret, as a field of a pod names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// Which kind.
+    pub kind: ObjectKind,
+    /// `metadata.name` of the document.
+    pub name: &'a str,
+    /// The pod can do without.
+    pub optional: bool,
+    /// The field's own name: `configMapRef`.
+    pub field: &'static str,
+}
+
+impl<'a> Named<'a> {
+    fn config_map(field: &'static str, name: &'a str, optional: Option<bool>) -> Self {
+        Self {
+            kind: ObjectKind::ConfigMap,
+            name,
+            optional: optional == Some(true),
+            field,
+        }
+    }
+
+    fn secret(field: &'static str, name: &'a str, optional: Option<bool>) -> Self {
+        Self {
+            kind: ObjectKind::Secret,
+            ..Self::config_map(field, name, optional)
+        }
+    }
+
+    /// The document; none if it is missing and the pod can do without.
+    pub fn find<'o>(
+        &self,
+        objects: &'o Objects,
+        namespace: &str,
+    ) -> Result<Option<&'o LocalObject>, Missing> {
+        match objects.find(self.kind, namespace, self.name) {
+            Err(_) if self.optional => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
+/// What has all its keys become variables.
+pub fn of_env_from(source: &EnvFromSource) -> Option<Named<'_>> {
+    let map = source.config_map_ref.as_ref();
+    let map = map.map(|r| Named::config_map("configMapRef", &r.name, r.optional));
+    let secret = source.secret_ref.as_ref();
+    let secret = secret.map(|r| Named::secret("secretRef", &r.name, r.optional));
+    map.or(secret)
+}
+
+/// What has one key become a variable, and which.
+pub fn of_value(source: &EnvVarSource) -> Option<(Named<'_>, &str)> {
+    let map = source.config_map_key_ref.as_ref();
+    let map = map.map(|r| {
+        let object = Named::config_map("configMapKeyRef", &r.name, r.optional);
+        (object, r.key.as_str())
+    });
+    let secret = source.secret_key_ref.as_ref();
+    let secret = secret.map(|r| {
+        let object = Named::secret("secretKeyRef", &r.name, r.optional);
+        (object, r.key.as_str())
+    });
+    map.or(secret)
+}
+
+/// What has keys become files.
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    /// The document.
+    pub object: Named<'a>,
+    /// Only these; all if there are none.
+    pub items: &'a [KeyToPath],
+}
+
+impl<'a> Files<'a> {
+    fn new(object: Named<'a>, items: Option<&'a Vec<KeyToPath>>) -> Self {
+        Self {
+            object,
+            items: items.map(Vec::as_slice).unwrap_or_default(),
+        }
+    }
+}
+
+/// What is in a volume, without those of `projected`.
+pub fn of_volume(volume: &Volume) -> impl Iterator<Item = Files<'_>> {
+    let map = volume.config_map.as_ref().map(|map| {
+        let object = Named::config_map("configMap", &map.name, map.optional);
+        Files::new(object, map.items.as_ref())
+    });
+    let secret = volume.secret.as_ref().map(|secret| {
+        let name = secret.secret_name.as_deref().unwrap_or_default();
+        let object = Named::secret("secret", name, secret.optional);
+        Files::new(object, secret.items.as_ref())
+    });
+    map.into_iter().chain(secret)
+}
+
+/// What is in one source of a projected volume.
+pub fn of_projection(source: &VolumeProjection) -> impl Iterator<Item = Files<'_>> {
+    let map = source.config_map.as_ref().map(|map| {
+        let object = Named::config_map("configMap", &map.name, map.optional);
+        Files::new(object, map.items.as_ref())
+    });
+    let secret = source.secret.as_ref().map(|secret| {
+        let object = Named::secret("secret", &secret.name, secret.optional);
+        Files::new(object, secret.items.as_ref())
+    });
+    map.into_iter().chain(secret)
+}
+
 /// All references of a pod, in the order of its fields.
 pub fn references(pod: &Pod) -> Vec<Reference<'_>> {
     let mut found = Found::default();
@@ -28,8 +140,8 @@ pub fn references(pod: &Pod) -> Vec<Reference<'_>> {
         return found.0;
     };
     for (index, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
-        let field = format!("spec.imagePullSecrets[{index}]");
-        found.add((ObjectKind::Secret, &secret.name), None, field);
+        let object = Named::secret("imagePullSecrets", &secret.name, None);
+        found.add(object, None, format!("spec.{}[{index}]", object.field));
     }
     let init = spec.init_containers.as_deref().unwrap_or_default();
     for (list, containers) in [("initContainers", init), ("containers", &spec.containers)] {
@@ -47,107 +159,50 @@ pub fn references(pod: &Pod) -> Vec<Reference<'_>> {
 struct Found<'a>(Vec<Reference<'a>>);
 
 impl<'a> Found<'a> {
-    fn add(&mut self, (kind, name): (ObjectKind, &'a str), optional: Option<bool>, field: String) {
+    fn add(&mut self, object: Named<'a>, key: Option<&'a str>, field: String) {
         self.0.push(Reference {
-            kind,
-            name,
-            key: None,
-            optional: optional == Some(true),
+            kind: object.kind,
+            name: object.name,
+            key,
+            optional: object.optional,
             field,
         });
     }
 
     fn container(&mut self, container: &'a Container, path: &str) {
         for (index, source) in container.env_from.iter().flatten().enumerate() {
-            self.env_from(source, &format!("{path}.envFrom[{index}]"));
+            if let Some(object) = of_env_from(source) {
+                let field = format!("{path}.envFrom[{index}].{}", object.field);
+                self.add(object, None, field);
+            }
         }
         for (index, variable) in container.env.iter().flatten().enumerate() {
-            if let Some(source) = &variable.value_from {
-                self.value_from(source, &format!("{path}.env[{index}].valueFrom"));
+            if let Some((object, key)) = variable.value_from.as_ref().and_then(of_value) {
+                let field = format!("{path}.env[{index}].valueFrom.{}", object.field);
+                self.add(object, Some(key), field);
             }
         }
     }
 
-    fn env_from(&mut self, source: &'a EnvFromSource, path: &str) {
-        if let Some(map) = &source.config_map_ref {
-            let object = (ObjectKind::ConfigMap, map.name.as_str());
-            self.add(object, map.optional, format!("{path}.configMapRef"));
-        }
-        if let Some(secret) = &source.secret_ref {
-            let object = (ObjectKind::Secret, secret.name.as_str());
-            self.add(object, secret.optional, format!("{path}.secretRef"));
-        }
-    }
-
-    fn value_from(&mut self, source: &'a EnvVarSource, path: &str) {
-        if let Some(map) = &source.config_map_key_ref {
-            self.0.push(Reference {
-                kind: ObjectKind::ConfigMap,
-                name: &map.name,
-                key: Some(&map.key),
-                optional: map.optional == Some(true),
-                field: format!("{path}.configMapKeyRef"),
-            });
-        }
-        if let Some(secret) = &source.secret_key_ref {
-            self.0.push(Reference {
-                kind: ObjectKind::Secret,
-                name: &secret.name,
-                key: Some(&secret.key),
-                optional: secret.optional == Some(true),
-                field: format!("{path}.secretKeyRef"),
-            });
-        }
-    }
-
     fn volume(&mut self, volume: &'a Volume, path: &str) {
-        if let Some(map) = &volume.config_map {
-            let object = (ObjectKind::ConfigMap, map.name.as_str());
-            let field = format!("{path}.configMap");
-            self.files(object, (map.optional, map.items.as_deref()), &field);
-        }
-        if let Some(secret) = &volume.secret {
-            let name = secret.secret_name.as_deref().unwrap_or_default();
-            let object = (ObjectKind::Secret, name);
-            let field = format!("{path}.secret");
-            self.files(object, (secret.optional, secret.items.as_deref()), &field);
+        for files in of_volume(volume) {
+            self.files(files, path);
         }
         let projected = volume.projected.as_ref();
         let sources = projected.and_then(|p| p.sources.as_deref());
         for (index, source) in sources.unwrap_or_default().iter().enumerate() {
-            self.projection(source, &format!("{path}.projected.sources[{index}]"));
+            for files in of_projection(source) {
+                self.files(files, &format!("{path}.projected.sources[{index}]"));
+            }
         }
     }
 
-    fn projection(&mut self, source: &'a VolumeProjection, path: &str) {
-        if let Some(map) = &source.config_map {
-            let object = (ObjectKind::ConfigMap, map.name.as_str());
-            let field = format!("{path}.configMap");
-            self.files(object, (map.optional, map.items.as_deref()), &field);
-        }
-        if let Some(secret) = &source.secret {
-            let object = (ObjectKind::Secret, secret.name.as_str());
-            let field = format!("{path}.secret");
-            self.files(object, (secret.optional, secret.items.as_deref()), &field);
-        }
-    }
-
-    /// The object, or those of its keys that are wanted.
-    fn files(
-        &mut self,
-        object: (ObjectKind, &'a str),
-        (optional, items): (Option<bool>, Option<&'a [KeyToPath]>),
-        path: &str,
-    ) {
-        self.add(object, optional, path.to_owned());
-        for (index, item) in items.unwrap_or_default().iter().enumerate() {
-            self.0.push(Reference {
-                kind: object.0,
-                name: object.1,
-                key: Some(&item.key),
-                optional: optional == Some(true),
-                field: format!("{path}.items[{index}]"),
-            });
+    /// The object, and those of its keys that are wanted.
+    fn files(&mut self, Files { object, items }: Files<'a>, path: &str) {
+        let path = format!("{path}.{}", object.field);
+        self.add(object, None, path.clone());
+        for (index, item) in items.iter().enumerate() {
+            self.add(object, Some(&item.key), format!("{path}.items[{index}]"));
         }
     }
 }

@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource};
 
 use super::page::Page;
+use crate::pod::objects::ObjectKind;
+use crate::pod::references::{of_env_from, of_value};
 
 /// As kubectl has it.
 pub fn rows(page: &mut Page, wanted: &Container) {
@@ -25,14 +27,11 @@ pub fn rows(page: &mut Page, wanted: &Container) {
 
 /// `app  ConfigMap with prefix 'APP_'  Optional: false`
 fn all_of(source: &EnvFromSource) -> Option<String> {
-    let map = source.config_map_ref.as_ref();
-    let map = map.map(|r| ("ConfigMap", &r.name, r.optional));
-    let secret = source.secret_ref.as_ref();
-    let secret = secret.map(|r| ("Secret", &r.name, r.optional));
-    let (kind, name, optional) = map.or(secret)?;
+    let object = of_env_from(source)?;
+    let (name, kind) = (object.name, object.kind.written());
     let prefix = source.prefix.as_deref().filter(|prefix| !prefix.is_empty());
     let prefix = prefix.map(|prefix| format!(" with prefix '{prefix}'"));
-    let (prefix, optional) = (prefix.unwrap_or_default(), optional == Some(true));
+    let (prefix, optional) = (prefix.unwrap_or_default(), object.optional);
     Some(format!("{name}  {kind}{prefix}  Optional: {optional}"))
 }
 
@@ -51,15 +50,13 @@ fn from(source: &EnvVarSource) -> String {
     if let Some(resource) = &source.resource_field_ref {
         return format!("({})", resource.resource);
     }
-    let map = source.config_map_key_ref.as_ref();
-    let map = map.map(|r| ("of config map", &r.name, &r.key, r.optional));
-    let secret = source.secret_key_ref.as_ref();
-    let secret = secret.map(|r| ("in secret", &r.name, &r.key, r.optional));
-    match map.or(secret) {
-        Some((place, name, key, optional)) => {
-            let optional = optional == Some(true);
-            format!("<set to the key '{key}' {place} '{name}'>  Optional: {optional}")
-        }
-        None => "<set from elsewhere>".to_owned(),
-    }
+    let Some((object, key)) = of_value(source) else {
+        return "<set from elsewhere>".to_owned();
+    };
+    let place = match object.kind {
+        ObjectKind::ConfigMap => "of config map",
+        ObjectKind::Secret => "in secret",
+    };
+    let (name, optional) = (object.name, object.optional);
+    format!("<set to the key '{key}' {place} '{name}'>  Optional: {optional}")
 }

@@ -80,10 +80,7 @@ fn document(object: &ObjectView) -> Value {
     };
     let mut document = json!({
         "apiVersion": "v1",
-        "kind": match object.key.kind {
-            ObjectKind::ConfigMap => "ConfigMap",
-            ObjectKind::Secret => "Secret",
-        },
+        "kind": object.key.kind.written(),
         "metadata": {"name": object.key.name, "namespace": object.key.namespace},
         "data": section(false),
     });

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, KeyToPath, ResourceFieldSelector, Volume, VolumeProjection,
+    DownwardAPIVolumeFile, ResourceFieldSelector, Volume, VolumeProjection,
 };
 use sha2::{Digest, Sha256};
 
 use super::super::resources;
 use super::{Facts, downward};
 use crate::pod::names::is_file_path;
-use crate::pod::objects::{LocalObject, ObjectKind};
+use crate::pod::references::{Files, of_projection, of_volume};
 use crate::volume::spec::{FileContent, FileSet};
 
 /// V-32.
@@ -21,45 +21,33 @@ const GROUP_READS: u32 = 0o440;
 
 /// All files of one volume, or what is wrong with a reference of it.
 pub(super) fn file_set(facts: Facts<'_>, volume: &Volume) -> Result<FileSet, String> {
-    let mut collected = Collected::new(facts);
-    if let Some(map) = &volume.config_map {
-        collected.mode = map.default_mode.unwrap_or(DEFAULT_MODE);
-        collected.object(&Reference {
-            kind: ObjectKind::ConfigMap,
-            name: &map.name,
-            items: map.items.as_deref(),
-            optional: map.optional == Some(true),
-        })?;
-    }
-    if let Some(secret) = &volume.secret {
-        collected.mode = secret.default_mode.unwrap_or(DEFAULT_MODE);
-        collected.object(&Reference {
-            kind: ObjectKind::Secret,
-            name: secret.secret_name.as_deref().unwrap_or_default(),
-            items: secret.items.as_deref(),
-            optional: secret.optional == Some(true),
-        })?;
+    let mut collected = Collected::new(facts, default_mode(volume));
+    for wanted in of_volume(volume) {
+        collected.object(&wanted)?;
     }
     if let Some(downward) = &volume.downward_api {
-        collected.mode = downward.default_mode.unwrap_or(DEFAULT_MODE);
         collected.downward(downward.items.as_deref())?;
     }
-    if let Some(projected) = &volume.projected {
-        collected.mode = projected.default_mode.unwrap_or(DEFAULT_MODE);
-        for source in projected.sources.iter().flatten() {
-            collected.projection(source)?;
-        }
+    let projected = volume.projected.as_ref();
+    for source in projected
+        .and_then(|p| p.sources.as_ref())
+        .into_iter()
+        .flatten()
+    {
+        collected.projection(source)?;
     }
     collected.finish()
 }
 
-/// A ConfigMap or Secret that is wanted.
-struct Reference<'a> {
-    kind: ObjectKind,
-    name: &'a str,
-    /// None: all keys, each as a file of its name.
-    items: Option<&'a [KeyToPath]>,
-    optional: bool,
+/// Of files that have none of their own.
+fn default_mode(volume: &Volume) -> i32 {
+    let modes = [
+        volume.config_map.as_ref().and_then(|v| v.default_mode),
+        volume.secret.as_ref().and_then(|v| v.default_mode),
+        volume.downward_api.as_ref().and_then(|v| v.default_mode),
+        volume.projected.as_ref().and_then(|v| v.default_mode),
+    ];
+    modes.into_iter().flatten().next().unwrap_or(DEFAULT_MODE)
 }
 
 /// Files so far. A later one takes the place of an earlier (V-41).
@@ -72,32 +60,19 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    fn new(facts: Facts<'a>) -> Self {
+    fn new(facts: Facts<'a>, mode: i32) -> Self {
         let spec = facts.pod.pod.spec.as_ref();
         Self {
             facts,
-            mode: DEFAULT_MODE,
+            mode,
             gid: spec.and_then(super::fs_group).map(|group| group.gid),
             files: BTreeMap::new(),
         }
     }
 
     fn projection(&mut self, source: &VolumeProjection) -> Result<(), String> {
-        if let Some(map) = &source.config_map {
-            self.object(&Reference {
-                kind: ObjectKind::ConfigMap,
-                name: &map.name,
-                items: map.items.as_deref(),
-                optional: map.optional == Some(true),
-            })?;
-        }
-        if let Some(secret) = &source.secret {
-            self.object(&Reference {
-                kind: ObjectKind::Secret,
-                name: &secret.name,
-                items: secret.items.as_deref(),
-                optional: secret.optional == Some(true),
-            })?;
+        for wanted in of_projection(source) {
+            self.object(&wanted)?;
         }
         if let Some(downward) = &source.downward_api {
             self.downward(downward.items.as_deref())?;
@@ -105,35 +80,25 @@ impl<'a> Collected<'a> {
         Ok(())
     }
 
-    fn object(&mut self, wanted: &Reference<'_>) -> Result<(), String> {
-        let Some(object) = self.find(wanted)? else {
+    fn object(&mut self, wanted: &Files<'_>) -> Result<(), String> {
+        let Facts { pod, objects, .. } = self.facts;
+        let found = wanted.object.find(objects, pod.namespace());
+        let Some(object) = found.map_err(|missing| missing.to_string())? else {
             return Ok(());
         };
-        let Some(items) = wanted.items.filter(|items| !items.is_empty()) else {
+        if wanted.items.is_empty() {
             for (key, data) in &object.data {
                 self.file(key, data.clone(), None)?;
             }
-            return Ok(());
-        };
-        for item in items {
+        }
+        for item in wanted.items {
             match object.value(&item.key) {
                 Ok(data) => self.file(&item.path, data.to_vec(), item.mode)?,
-                Err(_) if wanted.optional => {}
+                Err(_) if wanted.object.optional => {}
                 Err(missing) => return Err(missing.to_string()),
             }
         }
         Ok(())
-    }
-
-    /// None: it may be missing.
-    fn find(&self, wanted: &Reference<'_>) -> Result<Option<&'a LocalObject>, String> {
-        let namespace = self.facts.pod.namespace();
-        let objects = self.facts.objects;
-        match objects.find(wanted.kind, namespace, wanted.name) {
-            Ok(object) => Ok(Some(object)),
-            Err(_) if wanted.optional => Ok(None),
-            Err(missing) => Err(missing.to_string()),
-        }
     }
 
     fn downward(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {
