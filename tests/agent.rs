@@ -300,7 +300,7 @@ fn a_full_disk_ends_no_supervision() {
     }
     let mut agent = TestAgent::prepare();
     std::fs::create_dir_all(agent.paths.images()).expect("make a directory");
-    let disk = SmallDisk::mount(&agent.paths.root_dir, "16m");
+    let disk = SmallDisk::mount(&agent.paths.root_dir, "size=16m");
     agent.import_busybox();
     agent.spawn();
     agent.put("web.yaml", &manifest("web", LIVES));

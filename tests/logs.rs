@@ -260,7 +260,7 @@ fn a_full_disk_stops_the_log_and_says_so_and_the_log_goes_on_when_there_is_space
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let _disk = SmallDisk::mount(dir.path(), "256k");
+    let _disk = SmallDisk::mount(dir.path(), "size=256k");
     let spec = spec_below(dir.path(), (10 * 1024 * 1024, 5));
     let mut writer = LogWriter::open_with(&spec, vetch_binary()).unwrap();
     let second = |count: i64| Timestamp::from_second(1_700_000_000 + count).unwrap();

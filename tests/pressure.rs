@@ -27,7 +27,7 @@ const MI: usize = 1 << 20;
 /// An agent whose root directory is a disk of 64 MiB.
 fn on_a_small_disk(config: &str) -> (TestAgent, SmallDisk) {
     let mut agent = TestAgent::prepare();
-    let disk = SmallDisk::mount(&agent.paths.root_dir, "64m");
+    let disk = SmallDisk::mount(&agent.paths.root_dir, "size=64m");
     std::fs::create_dir(agent.paths.images_import()).expect("room");
     agent.configure(config);
     agent.import_busybox();

@@ -83,10 +83,8 @@ fn a_disk_that_a_pod_fills_stops_nobody_who_runs() {
     if !can_run() {
         return;
     }
-    let agent = TestAgent::prepare();
-    std::fs::create_dir_all(&agent.paths.root_dir).unwrap();
-    let _disk = SmallDisk::mount(&agent.paths.root_dir, "32m");
-    let mut agent = agent;
+    let mut agent = TestAgent::prepare();
+    let _disk = SmallDisk::mount(&agent.paths.root_dir, "size=32m");
     agent.import_busybox();
     agent.spawn();
     let neighbour = Neighbour::start(&agent);

@@ -1,45 +1,13 @@
 //! Probes and hooks of a pod whose run directory is full: what runs goes on, it is told what is full, and it heals.
 
-use std::path::PathBuf;
-
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-
 use super::support::agent::TestAgent;
+use super::support::disk::SmallDisk;
 use super::support::manifest::container;
 use super::support::wait::{can_run, wait_for};
 use super::*;
 
-/// A tmpfs with room for few files; gone with the value.
-struct FewFiles(PathBuf);
-
-impl FewFiles {
-    fn mount(at: PathBuf) -> Self {
-        std::fs::create_dir_all(&at).expect("a place for it");
-        let options = c"size=16m,nr_inodes=500";
-        mount("tmpfs", &at, "tmpfs", MountFlags::empty(), options).expect("root may mount");
-        Self(at)
-    }
-
-    /// Until there is room for no more.
-    fn fill(&self) -> PathBuf {
-        let filler = self.0.join("filler");
-        std::fs::create_dir(&filler).expect("room for one more");
-        let mut names = 0..;
-        while names
-            .next()
-            .is_some_and(|n: u32| std::fs::File::create(filler.join(n.to_string())).is_ok())
-        {
-        }
-        filler
-    }
-}
-
-impl Drop for FewFiles {
-    fn drop(&mut self) {
-        // Lazily: holders still have it.
-        let _ = unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
+/// A disk with room for few files.
+const FEW_FILES: &str = "size=16m,nr_inodes=500";
 
 fn manifest(witness: &Witness) -> String {
     let command = |script: String| format!("exec: {{command: [sh, -c, {script:?}]}}");
@@ -62,14 +30,14 @@ fn probes_and_hooks_outlast_a_run_directory_that_is_full() {
     }
     let witness = Witness::start();
     let mut agent = TestAgent::prepare();
-    let disk = FewFiles::mount(agent.paths.run_dir.clone());
+    let disk = SmallDisk::mount(&agent.paths.run_dir, FEW_FILES);
     agent.import_busybox();
     agent.spawn();
     agent.put("web.yaml", &manifest(&witness));
     witness.wait_for("begun");
     witness.wait_for("probe");
 
-    let filler = disk.fill();
+    let filler = disk.fill_with_files();
     let is_told_twice = |agent: &TestAgent| {
         // One event for all of them, which says what is full.
         let events = agent.client().events().ok()?;
@@ -106,7 +74,7 @@ fn what_could_not_be_written_down_is_written_when_there_is_room() {
     let witness = Witness::start();
     let mut agent = TestAgent::prepare();
     let disks = [&agent.paths.run_dir, &agent.paths.root_dir];
-    let disks = disks.map(|dir| FewFiles::mount(dir.clone()));
+    let disks = disks.map(|dir| SmallDisk::mount(dir, FEW_FILES));
     agent.configure(
         "apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -121,7 +89,7 @@ fileCheckFrequency: 1s
     agent.put("web.yaml", &manifest);
     witness.wait_for("short");
 
-    let fillers = disks.each_ref().map(FewFiles::fill);
+    let fillers = disks.each_ref().map(SmallDisk::fill_with_files);
     witness.pass("short");
     let troubles = |agent: &TestAgent| {
         let conditions = agent.client().status().ok()?.conditions;

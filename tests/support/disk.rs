@@ -13,9 +13,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `size` as mount(8) has it: `256k`, `16m`.
-    pub fn mount(at: &Path, size: &str) -> Self {
-        let options = CString::new(format!("size={size}")).unwrap();
+    /// `options` as mount(8) has them: `size=256k`, `size=16m,nr_inodes=500`. A missing directory is made.
+    pub fn mount(at: &Path, options: &str) -> Self {
+        std::fs::create_dir_all(at).unwrap();
+        let options = CString::new(options).unwrap();
         let flags = MountFlags::empty();
         mount("tmpfs", at, "tmpfs", flags, Some(options.as_c_str())).unwrap();
         Self(at.to_owned())
@@ -27,6 +28,18 @@ impl SmallDisk {
         let mut file = File::create(&path).unwrap();
         while file.write_all(&[0; 4096]).is_ok() {}
         path
+    }
+
+    /// Makes a directory of files until there is room for no more of them.
+    pub fn fill_with_files(&self) -> PathBuf {
+        let dir = self.0.join("filler");
+        std::fs::create_dir(&dir).unwrap();
+        let mut names = 0_u32..;
+        while names
+            .next()
+            .is_some_and(|n| File::create(dir.join(n.to_string())).is_ok())
+        {}
+        dir
     }
 }
 
