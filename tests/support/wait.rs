@@ -26,7 +26,7 @@ pub fn can_run() -> bool {
 
 /// Whether there is time for everything (`tests/run --full`).
 pub fn is_full() -> bool {
-    std::env::var_os("VETCH_TEST_FULL").is_some()
+    std::env::var_os("VETCH_TEST_FULL").is_some_and(|full| full != "0")
 }
 
 /// How much: the first number if there is time for everything, or else the second.
