@@ -22,7 +22,7 @@ fn run_with(setup: &str) {
         .unwrap();
     if output.status.code() == Some(77) {
         let why = String::from_utf8_lossy(&output.stderr);
-        println!("skipped: this machine cannot show such hierarchies: {why}");
+        println!("SKIPPED: this machine cannot show such hierarchies: {why}");
         return;
     }
     let text = String::from_utf8_lossy(&output.stdout);

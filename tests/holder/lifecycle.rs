@@ -240,7 +240,7 @@ fn a_worker_that_hangs_is_killed_and_others_do_not_notice() {
         return;
     }
     if !is_full() {
-        println!("skipped: takes a minute, set VETCH_TEST_FULL=1");
+        println!("SKIPPED: a worker that hangs, which takes a minute: only with tests/run --full");
         return;
     }
     let both = [container("c", LIVES), container("d", LIVES)].concat();

@@ -35,7 +35,7 @@ fn paths_that_could_leave_the_tree_are_refused() {
 #[test]
 fn a_group_is_made_joined_killed_and_removed() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root");
+        println!("SKIPPED: cgroups need root");
         return;
     }
     let cgroups = Cgroups::discover().unwrap();
