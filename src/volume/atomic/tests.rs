@@ -105,11 +105,19 @@ fn a_file_and_a_directory_may_exchange_their_names() {
     assert_eq!(volume.read("b").as_deref(), Some("file"));
 }
 
+const NEW: [(&str, &str, u32); 2] = [("a", "new", 0o644), ("x/y", "new", 0o644)];
+
+/// A writer of these files, until the moment of their exchange.
+fn exchange(volume: &Volume) {
+    fill(volume.root.as_fd(), "..2", &set(&NEW)).unwrap();
+    symlink("..2", volume.at("..data_tmp")).unwrap();
+    fs::rename(volume.at("..data_tmp"), volume.at("..data")).unwrap();
+}
+
 /// V-31: whatever a killed writer leaves, the next one goes on from there.
 #[test]
 fn v_31_leftovers_of_a_killed_writer_are_no_trouble() {
     let old = [("a", "old", 0o644), ("gone", "old", 0o644)];
-    let new = [("a", "new", 0o644), ("x/y", "new", 0o644)];
     type Leave = fn(&Volume);
     let steps: [Leave; 7] = [
         |_| {},
@@ -124,26 +132,10 @@ fn v_31_leftovers_of_a_killed_writer_are_no_trouble() {
             symlink("..2", volume.at("..data_tmp")).unwrap();
         },
         // After the exchange: links are missing, old files are left.
-        |volume| {
-            fill(
-                volume.root.as_fd(),
-                "..2",
-                &set(&[("a", "new", 0o644), ("x/y", "new", 0o644)]),
-            )
-            .unwrap();
-            symlink("..2", volume.at("..data_tmp")).unwrap();
-            fs::rename(volume.at("..data_tmp"), volume.at("..data")).unwrap();
-        },
+        exchange,
         // Before it removed links.
         |volume| {
-            fill(
-                volume.root.as_fd(),
-                "..2",
-                &set(&[("a", "new", 0o644), ("x/y", "new", 0o644)]),
-            )
-            .unwrap();
-            symlink("..2", volume.at("..data_tmp")).unwrap();
-            fs::rename(volume.at("..data_tmp"), volume.at("..data")).unwrap();
+            exchange(volume);
             symlink("..data/x", volume.at("x")).unwrap();
         },
         // What somebody else put there.
@@ -154,7 +146,7 @@ fn v_31_leftovers_of_a_killed_writer_are_no_trouble() {
         let volume = Volume::new();
         volume.write(1, &old);
         leave(&volume);
-        assert!(volume.write(2, &new), "{index}");
+        assert!(volume.write(2, &NEW), "{index}");
         volume.has(&["..2", "..data", "a", "x"]);
         assert_eq!(volume.read("a").as_deref(), Some("new"), "{index}");
         assert_eq!(volume.read("x/y").as_deref(), Some("new"), "{index}");
