@@ -20,6 +20,16 @@ fn object(kind: &str, name: &str, values: &[(&str, &str)]) -> String {
     format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n{field}:\n{lines}")
 }
 
+/// The ConfigMap of the pod `reader`.
+fn put_app(agent: &TestAgent, values: &[(&str, &str)]) {
+    agent.put("app.yaml", &object("ConfigMap", "app", values));
+}
+
+/// Its Secret.
+fn put_key(agent: &TestAgent, value: &str) {
+    agent.put("key.yaml", &object("Secret", "key", &[("k", value)]));
+}
+
 /// The output of a shell script in the pod's container.
 fn shell(agent: &TestAgent, pod: &str, script: &str) -> String {
     agent.text(&["exec", pod, "--", "sh", "-c", script])
@@ -71,11 +81,8 @@ fn files_follow_their_sources_and_sub_paths_do_not() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
-    );
-    agent.put("key.yaml", &object("Secret", "key", &[("k", "hush")]));
+    put_app(&agent, &[("a", "1"), ("b", "2")]);
+    put_key(&agent, "hush");
     agent.put("reader.yaml", &reader("red", LIVES));
     agent.wait_until_running("reader");
     let all = shell(
@@ -86,10 +93,7 @@ fn files_follow_their_sources_and_sub_paths_do_not() {
     assert_eq!(all, "2hushcolour=\"red\"400\n");
     assert_eq!(shell(&agent, "reader", "cat /one"), "1");
 
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "10"), ("b", "20"), ("c", "30")]),
-    );
+    put_app(&agent, &[("a", "10"), ("b", "20"), ("c", "30")]);
     wait_for_output(
         &agent,
         "reader",
@@ -102,7 +106,7 @@ fn files_follow_their_sources_and_sub_paths_do_not() {
         "a subPath mount does not follow"
     );
 
-    agent.put("key.yaml", &object("Secret", "key", &[("k", "new")]));
+    put_key(&agent, "new");
     wait_for_output(&agent, "reader", "cat /all/k", "new");
 
     agent.put(
@@ -124,12 +128,12 @@ fn a_reader_never_sees_two_contents_mixed() {
         return;
     }
     let agent = TestAgent::start();
-    let content = |n: u32| {
+    let put_content = |n: u32| {
         let text = n.to_string();
-        object("ConfigMap", "app", &[("a", &text), ("b", &text)])
+        put_app(&agent, &[("a", &text), ("b", &text)]);
     };
-    agent.put("app.yaml", &content(0));
-    agent.put("key.yaml", &object("Secret", "key", &[("k", "x")]));
+    put_content(0);
+    put_key(&agent, "x");
     // A directory that was opened stays as it was, whatever `..data` leads to afterwards, until it is removed.
     let script = "while [ ! -e /tmp/stop ]; do
   cd -P /map/..data 2>/dev/null || continue
@@ -140,7 +144,7 @@ done; sleep 1000";
     agent.put("reader.yaml", &reader("red", script));
     agent.wait_until_running("reader");
     for n in 1..=10 {
-        agent.put("app.yaml", &content(n));
+        put_content(n);
         wait_for_output(&agent, "reader", "cat /tmp/seen", &n.to_string());
     }
     shell(&agent, "reader", "touch /tmp/stop");
@@ -157,18 +161,12 @@ fn an_update_that_was_due_is_made_by_the_next_agent() {
         return;
     }
     let mut agent = TestAgent::start();
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
-    );
-    agent.put("key.yaml", &object("Secret", "key", &[("k", "x")]));
+    put_app(&agent, &[("a", "1"), ("b", "2")]);
+    put_key(&agent, "x");
     agent.put("reader.yaml", &reader("red", LIVES));
     agent.wait_until_running("reader");
     agent.kill();
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "3"), ("b", "4")]),
-    );
+    put_app(&agent, &[("a", "3"), ("b", "4")]);
     assert_eq!(shell(&agent, "reader", "cat /map/a"), "1");
     agent.spawn();
     wait_for_output(&agent, "reader", "cat /map/a /all/deep/b", "34");
@@ -182,10 +180,7 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
         return;
     }
     let agent = TestAgent::start();
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "1"), ("b", "2")]),
-    );
+    put_app(&agent, &[("a", "1"), ("b", "2")]);
     agent.put("reader.yaml", &reader("red", LIVES));
     let missing = agent.wait_for_waiting("reader", "CreateContainerConfigError");
     let dir = agent.manifests.display();
@@ -196,7 +191,7 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
         )
     );
 
-    agent.put("key.yaml", &object("Secret", "key", &[("k", "x")]));
+    put_key(&agent, "x");
     agent.wait_until_running("reader");
 
     agent.remove("app.yaml");
@@ -208,10 +203,7 @@ fn a_missing_document_keeps_files_and_holds_new_pods() {
     let words = "volume map keeps its old files: configmap \"app\" not found";
     assert!(page.contains(words), "{page}");
 
-    agent.put(
-        "app.yaml",
-        &object("ConfigMap", "app", &[("a", "5"), ("b", "6")]),
-    );
+    put_app(&agent, &[("a", "5"), ("b", "6")]);
     wait_for_output(&agent, "reader", "cat /map/a /all/deep/b", "56");
     let page = agent.text(&["describe", "pod", "reader"]);
     assert!(!page.contains("keeps its old files"), "{page}");
